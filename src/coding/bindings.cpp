@@ -1,0 +1,3 @@
+#include <nanobind/nanobind.h>
+
+NB_MODULE(_coding, m) { m.doc() = "prunefl coding"; }

@@ -1,0 +1,1 @@
+"""PruneFL: federated learning in which the model shrinks while it trains."""
