@@ -1,0 +1,95 @@
+"""A pruning method answers three questions: the first masks, what clients report, the next masks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor, nn
+
+from prunefl.masks import Masks
+from prunefl.messages import Ask, InitialPlan, Reply, State
+
+if TYPE_CHECKING:
+    from prunefl.config import Config
+    from prunefl.time_model import TimeModel
+
+Json = dict[str, "bool | int | float | str | list[Json] | Json | None"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a pruner remembers between rounds. It is saved with every checkpoint."""
+
+    numbers: Mapping[str, float | int | list[float]] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a pruner sees after a round's aggregation.
+
+    Attributes:
+        round: rounds completed, this one included (1 after the first).
+        statistic: p_n-weighted mean of what the clients reported, dense shapes, all parameters; None if nothing.
+        seconds: simulated seconds that the round took.
+        time_model: T(M) of this fleet.
+    """
+
+    round: int
+    weights: State
+    masks: Masks
+    statistic: State | None
+    replies: Sequence[Reply]
+    seconds: float
+    memory: Memory
+    time_model: "TimeModel"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The masks to train next. A surviving weight keeps its value, a new one starts at zero,
+    unless `weights` gives the values."""
+
+    masks: Masks
+    memory: Memory = field(default_factory=Memory)
+    weights: State | None = None
+
+
+class Pruner(Protocol):
+    """A method. Keep no state in it: what changes from round to round belongs into Memory."""
+
+    def initial(self) -> InitialPlan | None:
+        """Return how one client prunes before round 1, or None."""
+
+    def first(self, model: nn.Module, names: Sequence[str]) -> Chosen:
+        """Return the masks of round 1, chosen at the server before any data is seen.
+
+        The model holds the initial weights and is the pruner's own copy.
+        """
+
+    def ask(self, round: int, memory: Memory) -> Ask:
+        """Return what the clients shall do in this round (the first is 1) beside training."""
+
+    def next(self, seen: Seen) -> Chosen:
+        """Return the masks after a round; `seen.masks` itself means no change."""
+
+
+def pruners() -> dict[str, "Callable[[Config], Pruner]"]:
+    """Return every method by name; adding one is one file and one line."""
+    from prunefl.pruners.adaptive import further_only, initial_only, prunefl
+    from prunefl.pruners.conventional import conventional
+
+    return {
+        "prunefl": prunefl,
+        "conventional": conventional,
+        "initial-only": initial_only,
+        "further-only": further_only,
+    }
+
+
+def build_pruner(config: "Config") -> Pruner:
+    """Return the method that `run.method` names."""
+    known = pruners()
+    if config.run.method not in known:
+        raise ValueError(f"run.method={config.run.method!r}, must be one of {', '.join(known)}")
+    return known[config.run.method](config)
