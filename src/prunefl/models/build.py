@@ -1,0 +1,111 @@
+"""From a name in a config to a network whose first weights depend on the seed alone (SPEC 12)."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from prunefl.models.chains import conv2, lenet300100, vgg11
+from prunefl.models.mobilenet import mobilenetv3_small
+from prunefl.models.resnet import resnet18
+
+BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
+    "conv2": conv2,
+    "vgg11": vgg11,
+    "resnet18": resnet18,
+    "mobilenetv3_small": mobilenetv3_small,
+    "lenet300100": lenet300100,
+}
+
+
+def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, **options: Any) -> nn.Module:
+    """Return a new network for these images; the same seed gives the same bits.
+
+    Args:
+        spec: a name in BUILDERS, or `package.module:function`. The function is given whichever of `classes`,
+            `channels`, `size` and `input_shape` it names, and returns an nn.Module.
+        input_shape: shape of one sample, (channels, height, width).
+        options: further arguments of the function.
+    """
+    function = _own_function(spec) if ":" in spec else _known_function(spec)
+    offered = {
+        "classes": classes,
+        "input_shape": input_shape,
+        "channels": input_shape[0],
+        "size": input_shape[-1],
+    }
+    arguments = {**_accepted(function, offered), **options}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            model = function(**arguments)
+        except TypeError as error:
+            raise ValueError(f"model.name={spec!r}, could not be called with {arguments}: {error}") from error
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model.name={spec!r}, must return an nn.Module, got {type(model).__name__}")
+    check(model, classes=classes, input_shape=input_shape, name=spec)
+    return model
+
+
+def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name: str = "own") -> None:
+    """Refuse a model that cannot take such samples or does not give one logit per class."""
+    training = {module: module.training for module in model.modules()}
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            output = model.eval()(torch.zeros(2, *input_shape))
+    except (RuntimeError, ValueError, IndexError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"model.name={name!r}, must take samples of shape {tuple(input_shape)}: {reason}"
+        ) from error
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    if not isinstance(output, Tensor) or tuple(output.shape) != (2, classes):
+        given = tuple(output.shape[1:]) if isinstance(output, Tensor) else type(output).__name__
+        raise ValueError(
+            f"model.name={name!r}, must give {classes} logits a sample as the data has {classes} "
+            f"classes, gives {given}"
+        )
+
+
+def _known_function(name: str) -> Callable[..., nn.Module]:
+    """Return the builder of one of the paper's networks."""
+    if name not in BUILDERS:
+        near = get_close_matches(name, BUILDERS, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        names = ", ".join(BUILDERS)
+        raise ValueError(f"model.name={name!r}, must be one of {names} or package.module:function{hint}")
+    return BUILDERS[name]
+
+
+def _own_function(spec: str) -> Callable[..., nn.Module]:
+    """Return the function that `package.module:function` names, looked for in the working folder too."""
+    module_name, _, function_name = spec.partition(":")
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, SyntaxError) as error:
+        raise ValueError(f"model.name={spec!r}, {module_name!r} cannot be imported: {error}") from error
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
+    function: Callable[..., nn.Module] | None = getattr(module, function_name, None)
+    if not callable(function):
+        raise ValueError(f"model.name={spec!r}, module {module_name!r} has no function {function_name!r}")
+    return function
+
+
+def _accepted(function: Callable[..., nn.Module], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those offered arguments that the function names."""
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in offered.items() if name in names}
