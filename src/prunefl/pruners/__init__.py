@@ -61,10 +61,10 @@ class Pruner(Protocol):
     def initial(self) -> InitialPlan | None:
         """Return how one client prunes before round 1, or None."""
 
-    def first(self, model: nn.Module, names: Sequence[str]) -> Chosen:
+    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         """Return the masks of round 1, chosen at the server before any data is seen.
 
-        The model holds the initial weights and is the pruner's own copy.
+        The model holds the initial weights and is the pruner's own copy; `input_shape` is one sample's.
         """
 
     def ask(self, round: int, memory: Memory) -> Ask:

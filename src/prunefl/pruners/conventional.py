@@ -19,7 +19,7 @@ class Conventional:
     def initial(self) -> InitialPlan | None:
         return None
 
-    def first(self, model: nn.Module, names: Sequence[str]) -> Chosen:
+    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         return Chosen(full_masks(model, names))
 
     def ask(self, round: int, memory: Memory) -> Ask:
