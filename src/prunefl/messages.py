@@ -15,7 +15,7 @@ class Ask:
 
     Attributes:
         collect: add g*g of every local step, at all positions, to the client's importance sums.
-        report: the statistic to upload after this round: "" (none), "importance" (the client's mean g*g, after
+        report: the statistic to upload after this round: "" (none), "importance" (its mean g*g, after
             which its sums start anew) or "gradient" (g at the weights it received, at all positions).
         swap: fraction of each layer's live weights that the client itself exchanges for others after training
             (FedDST); it then answers with masks of its own.

@@ -30,7 +30,7 @@ class Seen:
 
     Attributes:
         round: rounds completed, this one included (1 after the first).
-        statistic: p_n-weighted mean of what the clients reported, dense shapes, all parameters; None if nothing.
+        statistic: p_n-weighted mean of what the clients reported, dense shapes, all parameters, or None.
         seconds: simulated seconds that the round took.
         time_model: T(M) of this fleet.
     """

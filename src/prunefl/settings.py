@@ -1,0 +1,124 @@
+"""How a single setting is declared, checked and written: the small language that config.py speaks."""
+
+import difflib
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A test of a value and the words that say it."""
+
+    holds: Callable[[Any], bool]
+    text: str
+
+
+def at_least(bound: float) -> Rule:
+    return Rule(lambda value: value >= bound, f"must be >= {bound}")
+
+
+def positive() -> Rule:
+    return Rule(lambda value: value > 0, "must be > 0")
+
+
+def between(low: float, high: float) -> Rule:
+    return Rule(lambda value: low <= value <= high, f"must be between {low} and {high}")
+
+
+def share() -> Rule:
+    return between(0.0, 1.0)
+
+
+def one_of(*options: str) -> Rule:
+    return Rule(lambda value: value in options, f"must be one of {', '.join(options)}")
+
+
+def window() -> Rule:
+    return Rule(
+        lambda value: value == "all" if isinstance(value, str) else value >= 1,
+        'must be "all" or a number of rounds >= 1',
+    )
+
+
+_ANY = Rule(lambda value: True, "")
+
+
+def setting(default: Any, meaning: str, rule: Rule = _ANY) -> Any:
+    """Return a dataclass field with its meaning and rule."""
+    return field(default=default, metadata={"help": meaning, "rule": rule})
+
+
+def nearest(name: str, known: Sequence[str], section: str = "") -> str:
+    """Return '; did you mean ...?' for the likeliest name, or the list of all."""
+    prefix = f"{section}." if section else ""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {prefix}{close[0]}?"
+    return f"; there are {', '.join(prefix + entry for entry in known)}"
+
+
+def typed(path: str, value: Any, kind: Any, rule: Rule) -> Any:
+    """Return the value as its kind, or say what it must be."""
+    converted = _convert(value, kind)
+    if converted is None:
+        raise ValueError(f"{path}={value!r}, must be {_spoken(kind)}")
+    if isinstance(converted, float) and converted != converted:
+        raise ValueError(f"{path}={value!r}, must be a number")
+    if not rule.holds(converted):
+        raise ValueError(f"{path}={value!r}, {rule.text}")
+    return converted
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    """Return the value as `kind`, or None where it is not one. True is not a number here."""
+    if isinstance(kind, types.UnionType):
+        return next((made for option in kind.__args__ if (made := _convert(value, option)) is not None), None)
+    if typing.get_origin(kind) is tuple:
+        texts = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        return tuple(value) if texts else None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return value if exact else None
+
+
+def _spoken(kind: Any) -> str:
+    if isinstance(kind, types.UnionType):
+        return " or ".join(_spoken(option) for option in kind.__args__)
+    if typing.get_origin(kind) is tuple:
+        return 'a list of texts, such as ["a", "b"]'
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
+
+
+def to_toml(config: Any, comments: bool) -> str:
+    """Return a dataclass of sections as TOML text."""
+    blocks = []
+    for section in fields(config):
+        table = getattr(config, section.name)
+        if isinstance(table, tuple):
+            blocks += [_table(f"[[{section.name}]]", entry, comments) for entry in table]
+        else:
+            blocks.append(_table(f"[{section.name}]", table, comments))
+    return "\n".join(blocks)
+
+
+def _table(title: str, table: Any, comments: bool) -> str:
+    lines = [f"{title}  # {type(table).__doc__}" if comments else title]
+    for entry in fields(table):
+        line = f"{entry.name} = {_literal(getattr(table, entry.name))}"
+        lines.append(f"{line:<36} # {entry.metadata['help']}" if comments else line)
+    return "\n".join(lines) + "\n"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(_literal(item) for item in value)}]"
+    return repr(value)

@@ -1,0 +1,74 @@
+"""Settings: what is right is read, what is wrong is refused in one line that helps."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prunefl import config
+
+PLAIN_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
+
+
+def test_defaults_survive_a_round_trip_through_toml(tmp_path):
+    path = tmp_path / "c.toml"
+    for comments in (False, True):
+        path.write_text(config.dump(config.Config(), comments=comments))
+        assert config.load(path) == config.Config()
+
+
+@given(st.integers(0, 10**6), st.floats(0.001, 10), PLAIN_TEXT)
+def test_any_legal_values_survive_a_round_trip(seed, rate, folder):
+    tables = {"run": {"seed": seed}, "training": {"learning_rate": rate}, "data": {"dir": folder}}
+    made = config.from_tables(tables)
+    assert config.from_tables(tomllib.loads(config.dump(made))) == made
+
+
+def test_fleet_tables_are_read_and_written():
+    made = config.from_tables({"fleet": [{"device": "raspberry-pi-4", "count": 9}, {"count": 1}]})
+    assert [entry.count for entry in made.fleet] == [9, 1]
+    assert config.from_tables(tomllib.loads(config.dump(made))) == made
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"run": {"ronds": 5}}, r"^run.ronds: no such setting; did you mean run.rounds\?$"),
+        ({"trainning": {}}, r"^trainning: no such section; did you mean training\?$"),
+        ({"training": {"local_steps": 0}}, r"^training.local_steps=0, must be >= 1$"),
+        ({"training": {"local_steps": "five"}}, r"^training.local_steps='five', must be a whole number$"),
+        ({"training": {"local_steps": True}}, r"^training.local_steps=True, must be a whole number$"),
+        ({"training": {"loss": "mse"}}, r"^training.loss='mse', must be one of cross_entropy, onehot_bce$"),
+        ({"importance": {"window": 0}}, r'^importance.window=0, must be "all" or a number of rounds'),
+        ({"importance": {"window": "some"}}, r"^importance.window='some', must be \"all\" or a number"),
+        ({"run": 3}, r"^run=3, must be a section: \[run\]$"),
+        ({"training": {"participants": 11}}, r"^training.participants=11, must be <= data.clients=10$"),
+        ({"training": {"learning_rate": float("nan")}}, r"^training.learning_rate=nan, must be a number$"),
+        ({"pruning": {"density_target": 0.2, "density_limit": 0.1}}, r"<= pruning.density_limit=0.1$"),
+        ({"fleet": [{"count": 3}]}, r"^fleet: counts add up to 3, must equal data.clients=10$"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(tables, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        config.from_tables(tables)
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_take_toml_values_and_plain_text():
+    made = config.override(config.Config(), ["run.rounds=7", "model.name=lenet", "importance.window=all"])
+    assert (made.run.rounds, made.model.name, made.importance.window) == (7, "lenet", "all")
+
+
+@pytest.mark.parametrize("text", ["rounds=7", "run.rounds", "run.=3"])
+def test_a_malformed_override_is_refused(text):
+    with pytest.raises(ValueError, match=r"must look like section\.key=value"):
+        config.override(config.Config(), [text])
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="no such config file"):
+        config.load(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[run\n")
+    with pytest.raises(ValueError, match="not valid TOML"):
+        config.load(tmp_path / "bad.toml")
