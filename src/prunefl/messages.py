@@ -21,8 +21,8 @@ class Ask:
             (FedDST); it then answers with masks of its own.
         probe_density: if positive, also report the loss of the received model when magnitude-pruned to this
             density in each layer (online learning).
-        dense_update: answer with a full model: trained values where the mask lives, and -learning_rate * (sum of
-            the local steps' g) where it does not (DPF). The gradient is taken at the masked weights.
+        dense_update: answer with a full model: trained values where the mask lives, -rate * (sum of the
+            local steps' g, taken at the masked weights) where it does not (DPF).
         group_lasso: if positive, weight of a group lasso over the input and output channels of every prunable
             layer, added to the loss of each local step (PruneTrain).
     """

@@ -78,12 +78,33 @@ def pruners() -> dict[str, "Callable[[Config], Pruner]"]:
     """Return every method by name; adding one is one file and one line."""
     from prunefl.pruners.adaptive import further_only, initial_only, prunefl
     from prunefl.pruners.conventional import conventional
+    from prunefl.pruners.dpf import dpf
+    from prunefl.pruners.erk import erk
+    from prunefl.pruners.feddst import feddst
+    from prunefl.pruners.iterative import iterative
+    from prunefl.pruners.online import online
+    from prunefl.pruners.prunetrain import prunetrain
+    from prunefl.pruners.rigl import evolutionary, rigl
+    from prunefl.pruners.snip import snip
+    from prunefl.pruners.synflow import synflow
+    from prunefl.pruners.ticket import ticket
 
     return {
         "prunefl": prunefl,
         "conventional": conventional,
         "initial-only": initial_only,
         "further-only": further_only,
+        "snip": snip,
+        "synflow": synflow,
+        "iterative": iterative,
+        "online": online,
+        "erk": erk,
+        "set": evolutionary,
+        "rigl": rigl,
+        "feddst": feddst,
+        "dpf": dpf,
+        "prunetrain": prunetrain,
+        "ticket": ticket,
     }
 
 
