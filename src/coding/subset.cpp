@@ -1,0 +1,211 @@
+// Gaps between marked positions are geometric when the marks are spread evenly. The high part of a gap is coded by
+// interleaved rANS with exactly that distribution, made from n and k alone, so no table travels; the low bits, which
+// are almost uniform, are stored as they are. docs/wire-format.md specifies it number by number.
+#include "subset.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace coding {
+namespace {
+
+constexpr uint32_t kBits = 12, kTotal = 1u << kBits;  // frequencies sum to 4096: the decoder's table fits in L1
+constexpr uint32_t kLow = 1u << 16;                   // states live in [2^16, 2^32) and shed 16 bits at a time
+constexpr size_t kMaxSymbols = 64;
+constexpr size_t kManyStates = 4;  // four independent chains keep the processor busy
+
+struct Model {
+  uint32_t shift = 0;    // low bits stored plainly
+  uint32_t escape = 0;   // the last symbol: add this many and read on (a geometric law forgets, so this is exact)
+  std::array<uint32_t, kMaxSymbols + 1> start{};  // symbol s owns [start[s], start[s + 1]) of 4096
+};
+
+// Fixed-point products only: sender and receiver must agree to the last bit.
+uint64_t power(uint64_t ratio32, uint32_t shift) {
+  for (; shift > 0; --shift) ratio32 = (ratio32 * ratio32) >> 32;
+  return ratio32;
+}
+
+Model make_model(size_t n, size_t k) {
+  Model model;
+  while ((n >> model.shift) > 8 * k) ++model.shift;
+  const auto mean = static_cast<uint32_t>(((n >> model.shift) + k - 1) / k);  // 2 to 8
+  model.escape = 8 * std::max(2u, std::min(8u, mean)) - 1;
+  const uint64_t miss = power((static_cast<uint64_t>(n - k) << 32) / n, model.shift);
+  const uint64_t spread = kTotal - (model.escape + 1);  // the rest gives each symbol a frequency of at least one
+  uint64_t survive = uint64_t{1} << 32;
+  for (uint32_t s = 0; s <= model.escape; ++s) {
+    model.start[s] = s + static_cast<uint32_t>((spread * ((uint64_t{1} << 32) - survive)) >> 32);
+    survive = (survive * miss) >> 32;
+  }
+  model.start[model.escape + 1] = kTotal;
+  return model;
+}
+
+size_t num_states(size_t k) { return k < 1024 ? 1 : kManyStates; }
+
+std::vector<uint32_t> gaps_of(const uint8_t *mask, size_t n, uint32_t flip, size_t k) {
+  std::vector<uint32_t> gaps(k);
+  uint32_t *next = gaps.data();
+  size_t from = 0;
+  for_each(mask, n, flip, [&](size_t i) {
+    *next++ = static_cast<uint32_t>(i - from);
+    from = i + 1;
+  });
+  return gaps;
+}
+
+void write_low_bits(const std::vector<uint32_t> &gaps, uint32_t shift, std::vector<uint8_t> &out) {
+  if (shift == 0) return;
+  uint64_t pending = 0;
+  uint32_t filled = 0;
+  for (uint32_t gap : gaps) {
+    pending |= static_cast<uint64_t>(gap & ((1u << shift) - 1)) << filled;
+    for (filled += shift; filled >= 8; filled -= 8, pending >>= 8) out.push_back(static_cast<uint8_t>(pending));
+  }
+  if (filled) out.push_back(static_cast<uint8_t>(pending));
+}
+
+// rANS is last in, first out: the gaps are put backwards so that they come out forwards.
+class Encoder {
+ public:
+  Encoder(const Model &model, size_t max_words) : model_(model), words_(max_words), top_(words_.data() + max_words) {
+    for (uint32_t s = 0; s <= model.escape; ++s) frequency_[s] = model.start[s + 1] - model.start[s];
+  }
+
+  void put(uint32_t &state, uint32_t symbol) {
+    const uint32_t frequency = frequency_[symbol];
+    if (state >= (static_cast<uint64_t>(frequency) << (32 - kBits))) {
+      *--top_ = static_cast<uint16_t>(state);
+      state >>= 16;
+    }
+    state = ((state / frequency) << kBits) + state % frequency + model_.start[symbol];
+  }
+
+  void finish(std::vector<uint8_t> &out) const {
+    const auto *first = reinterpret_cast<const uint8_t *>(top_);
+    out.insert(out.end(), first, reinterpret_cast<const uint8_t *>(words_.data() + words_.size()));
+  }
+
+ private:
+  const Model &model_;
+  std::array<uint32_t, kMaxSymbols> frequency_{};
+  std::vector<uint16_t> words_;
+  uint16_t *top_;
+};
+
+struct Slot {
+  uint16_t symbol, frequency, offset;
+};
+
+// Everything the decoder reads goes through the two checks below, so no byte outside the input is touched.
+class Decoder {
+ public:
+  Decoder(const Model &model, const uint8_t *in, const uint8_t *end) : in_(in), end_(end), slots_(kTotal) {
+    for (uint32_t s = 0; s <= model.escape; ++s)
+      for (uint32_t i = model.start[s]; i < model.start[s + 1]; ++i)
+        slots_[i] = {static_cast<uint16_t>(s), static_cast<uint16_t>(model.start[s + 1] - model.start[s]),
+                     static_cast<uint16_t>(i - model.start[s])};
+  }
+
+  bool get(uint32_t &state, uint32_t &symbol) {
+    const Slot slot = slots_[state & (kTotal - 1)];
+    symbol = slot.symbol;
+    state = slot.frequency * (state >> kBits) + slot.offset;
+    if (state < kLow) {
+      if (end_ - in_ < 2) return false;
+      state = (state << 16) | load<uint16_t>(in_);
+      in_ += 2;
+    }
+    return true;
+  }
+
+  bool at_end() const { return in_ == end_; }
+
+ private:
+  const uint8_t *in_, *end_;
+  std::vector<Slot> slots_;
+};
+
+// Plain low bits, read from a section whose length was checked before.
+class LowBits {
+ public:
+  LowBits(const uint8_t *in, const uint8_t *end, uint32_t shift) : in_(in), end_(end), shift_(shift) {}
+
+  uint32_t next() {
+    for (; filled_ < shift_; filled_ += 8) pending_ |= static_cast<uint64_t>(in_ < end_ ? *in_++ : 0) << filled_;
+    const auto bits = static_cast<uint32_t>(pending_ & ((uint64_t{1} << shift_) - 1));
+    pending_ >>= shift_;
+    filled_ -= shift_;
+    return bits;
+  }
+
+  bool only_zeros_left() const { return pending_ == 0; }
+
+ private:
+  const uint8_t *in_, *end_;
+  uint32_t shift_, filled_ = 0;
+  uint64_t pending_ = 0;
+};
+
+// One gap: false if the bytes ran out or the gap passes `room`, the positions that are left.
+inline bool read_gap(Decoder &decoder, LowBits &low, const Model &model, uint32_t &state, uint64_t room, uint64_t &gap) {
+  uint64_t high = 0;
+  uint32_t symbol;
+  do {
+    if (!decoder.get(state, symbol)) return false;
+    high += symbol;
+    if ((high << model.shift) >= room) return false;
+  } while (symbol == model.escape);
+  gap = (high << model.shift) | low.next();
+  return gap < room;
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_subset(const uint8_t *mask, size_t n) {
+  const size_t live = count_live(mask, n), k = std::min(live, n - live);
+  std::vector<uint8_t> out;
+  if (k == 0) return out;
+  const Model model = make_model(n, k);
+  const std::vector<uint32_t> gaps = gaps_of(mask, n, live > k, k);
+  write_low_bits(gaps, model.shift, out);
+  Encoder encoder(model, k + (n >> model.shift) / model.escape + 1);
+  std::array<uint32_t, kManyStates> states;
+  states.fill(kLow);
+  for (size_t i = k, mod = num_states(k) - 1; i-- > 0;) {
+    const uint32_t high = gaps[i] >> model.shift;
+    encoder.put(states[i & mod], high % model.escape);
+    for (uint32_t left = high / model.escape; left > 0; --left) encoder.put(states[i & mod], model.escape);
+  }
+  for (size_t s = 0; s < num_states(k); ++s) out.insert(out.end(), reinterpret_cast<uint8_t *>(&states[s]), reinterpret_cast<uint8_t *>(&states[s] + 1));
+  encoder.finish(out);
+  return out;
+}
+
+bool decode_subset(const uint8_t *in, size_t num_bytes, size_t n, size_t live, uint8_t *mask) {
+  if (live > n) return false;
+  const size_t k = std::min(live, n - live);
+  const bool flip = live > k;
+  std::memset(mask, flip, n);
+  if (k == 0) return num_bytes == 0;
+  const Model model = make_model(n, k);
+  const size_t low_bytes = (k * model.shift + 7) / 8, head = low_bytes + 4 * num_states(k);
+  if (num_bytes < head) return false;
+  LowBits low(in, in + low_bytes, model.shift);
+  std::array<uint32_t, kManyStates> states;
+  states.fill(kLow);
+  for (size_t s = 0; s < num_states(k); ++s) states[s] = load<uint32_t>(in + low_bytes + 4 * s);
+  if (std::any_of(states.begin(), states.end(), [](uint32_t s) { return s < kLow; })) return false;
+  Decoder decoder(model, in + head, in + num_bytes);
+  uint64_t position = 0, gap = 0;
+  for (size_t i = 0, mod = num_states(k) - 1; i < k; ++i, ++position) {
+    if (!read_gap(decoder, low, model, states[i & mod], n - position, gap)) return false;
+    position += gap;
+    mask[position] = !flip;
+  }
+  const bool clean = std::all_of(states.begin(), states.end(), [](uint32_t s) { return s == kLow; });
+  return clean && decoder.at_end() && low.only_zeros_left();
+}
+
+}  // namespace coding

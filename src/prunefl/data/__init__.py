@@ -1,0 +1,19 @@
+"""Data sets, and how they are cut into clients."""
+
+from prunefl.data.federation import Federation, Source
+from prunefl.data.load import LOADERS, load, source_of
+from prunefl.data.samples import Images, Samples, Tensors, Wrapped, wrap, wrap_all
+
+__all__ = [
+    "LOADERS",
+    "Federation",
+    "Images",
+    "Samples",
+    "Source",
+    "Tensors",
+    "Wrapped",
+    "load",
+    "source_of",
+    "wrap",
+    "wrap_all",
+]

@@ -1,0 +1,100 @@
+"""Decoded images in memory-mapped files: made once, atomically, and then read page by page by any process."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = ".prunefl-cache"
+VERSION = 1
+
+
+def user_folder() -> Path:
+    """Return where caches go that belong to no data folder: $PRUNEFL_CACHE, or ~/.cache/prunefl."""
+    own = os.environ.get("PRUNEFL_CACHE")
+    return Path(own) if own else Path.home() / ".cache" / "prunefl"
+
+
+def fingerprint(files: Iterable[Path], *options: object) -> str:
+    """Return a name for these files as they are now (names, sizes, times) read with these options."""
+    hasher = hashlib.blake2b(f"{VERSION}{options}".encode(), digest_size=12)
+    for file in files:
+        status = file.stat()
+        hasher.update(f"{file.name}|{status.st_size}|{status.st_mtime_ns}|".encode())
+    return hasher.hexdigest()
+
+
+def cached(
+    name: str, key: str, build: Callable[[Path], None], *, beside: Path | None, folder: Path | None = None
+) -> Path:
+    """Return the folder `build` filled, calling it only when no earlier run has.
+
+    Args:
+        key: what the content depends on; see `fingerprint`.
+        build: writes its files into the folder it is given.
+        beside: the data folder, used when `folder` is not given and it can be written to.
+        folder: the user's choice (`data.cache`).
+    """
+    home = _writable(folder, beside)
+    target = home / f"{name}-{key}"
+    if target.is_dir():
+        return target
+    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
+    try:
+        build(work)
+        work.chmod(0o755)
+        os.rename(work, target)
+    except OSError as error:
+        # another process was first: its folder holds the same
+        if not target.is_dir():
+            raise ValueError(f"data.cache={str(home)!r}, could not be written: {error}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def open_array(folder: Path, name: str) -> Any:
+    """Return an array of a cache folder, memory-mapped for reading."""
+    path = folder / f"{name}.npy"
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
+
+
+def create_array(folder: Path, name: str, shape: tuple[int, ...], dtype: str = "u1") -> Any:
+    """Return a new array of a cache folder, memory-mapped for writing."""
+    return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.dtype(dtype), shape)
+
+
+def write_json(folder: Path, name: str, value: Any) -> None:
+    """Write a small value beside the arrays."""
+    (folder / f"{name}.json").write_text(json.dumps(value))
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """Return a small value kept beside the arrays."""
+    path = folder / f"{name}.json"
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
+
+
+def _writable(folder: Path | None, beside: Path | None) -> Path:
+    """Return the first of the user's choice, the data folder and the user's cache that can be written to."""
+    candidates = [folder] if folder else [*([beside / FOLDER] if beside else []), user_folder() / "data"]
+    for home in candidates:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=home):
+                return home
+        except OSError as failure:
+            reason = failure
+    raise ValueError(f"data.cache={str(candidates[-1])!r}, cannot be written to: {reason}")

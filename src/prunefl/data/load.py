@@ -1,0 +1,103 @@
+"""From the data section of a config to clients and a test set."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from prunefl.data import partition as cuts
+from prunefl.data.digits import digits
+from prunefl.data.federation import Federation, Source
+from prunefl.data.femnist import femnist
+from prunefl.data.mnist import mnist
+
+Loader = Callable[[Path | None, Path | None], Source]
+
+LOADERS: Mapping[str, Loader] = {
+    "digits": digits,
+    "mnist": mnist,
+    "femnist": femnist,
+}
+
+KNOWN = ("writer", "person", "client")
+DRAWN = ("iid", "dirichlet", "shards")
+
+
+def load(
+    name: str,
+    dir: str | Path | None = None,
+    *,
+    partition: str = "",
+    clients: int = 0,
+    alpha: float = 0.5,
+    shards: int = 2,
+    seed: int = 0,
+    augment: bool = True,
+    cache: str | Path | None = None,
+) -> Federation:
+    """Return a data set cut into clients; whatever is wrong with the files is found here, before training.
+
+    Args:
+        name: one of LOADERS.
+        dir: the folder of its files (`prunefl data get` makes it).
+        partition: "writer", "person" or "client" (what the data knows), "iid", "dirichlet" or "shards";
+            "" for the data set's own.
+        clients: how many; 0 for the data set's own number.
+        alpha: concentration of the Dirichlet partition; the smaller, the more unequal.
+        shards: label shards per client of the shards partition.
+        seed: what the partition is drawn from.
+        augment: whether training samples are augmented where the data set's recipe says so.
+        cache: where decoded images are kept; beside the data, or in the user's cache, when not given.
+    """
+    source = source_of(name, dir, cache)
+    shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
+    train = source.train if augment else source.train.plain()
+    parts = [train.take(rows) for rows in shares]
+    return Federation(parts, source.test, source.classes, source.input_shape, source.name, words)
+
+
+def source_of(name: str, dir: str | Path | None = None, cache: str | Path | None = None) -> Source:
+    """Return a data set before it is cut."""
+    if name not in LOADERS:
+        near = get_close_matches(name, LOADERS, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"data.name={name!r}, must be one of {', '.join(LOADERS)}{hint}")
+    return LOADERS[name](Path(dir) if dir else None, Path(cache) if cache else None)
+
+
+def _cut(
+    source: Source, partition: str, clients: int, alpha: float, shards: int, seed: int
+) -> tuple[list[Tensor], str]:
+    """Return the rows of each client, and how they were cut in words."""
+    generator = torch.Generator().manual_seed(seed)
+    if partition in KNOWN:
+        return _cut_by_group(source, partition, clients)
+    count = clients or source.clients or 10
+    labels = source.train.labels[source.train.rows]
+    if partition == "iid":
+        return cuts.iid(len(labels), count, generator), f"{count} clients, IID"
+    if partition == "dirichlet":
+        rows = cuts.dirichlet(labels, count, alpha, generator)
+        return rows, f"{count} clients, Dirichlet({alpha:g}) over the labels"
+    if partition == "shards":
+        rows = cuts.shards(labels, count, shards, generator)
+        return rows, f"{count} clients of {shards} label shards"
+    raise ValueError(f"data.partition={partition!r}, must be one of {', '.join((*KNOWN, *DRAWN))}")
+
+
+def _cut_by_group(source: Source, partition: str, clients: int) -> tuple[list[Tensor], str]:
+    """Return the rows of each client where the data knows who made what."""
+    if source.group_of is None or partition != source.group_word:
+        known = ", ".join((*([source.group_word] if source.group_of is not None else []), *DRAWN))
+        raise ValueError(
+            f"data.partition={partition!r}, {source.name} does not say the {partition} of a sample: "
+            f"must be one of {known}"
+        )
+    count = clients or (source.clients if source.partition == partition else 0)
+    rows = cuts.by_group(source.group_of, count, source.group_word)
+    groups = int(source.group_of.max()) + 1
+    each, last = groups // len(rows), groups - groups // len(rows) * (len(rows) - 1)
+    tail = f" (the last {last})" if last != each else ""
+    return rows, f"{len(rows)} clients of {each} {partition}{'s' if each > 1 else ''}{tail}"

@@ -1,0 +1,71 @@
+"""MNIST's idx files, gzipped or not, with QMNIST's extended labels for who wrote each digit."""
+
+import gzip
+import struct
+import zlib
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunefl.data.federation import Source
+from prunefl.data.files import found, need_folder
+from prunefl.data.samples import Images
+from prunefl.data.transform import to_unit
+
+ELEMENT = {0x08: ">u1", 0x0C: ">i4"}
+WRITER_COLUMN = 2
+
+
+def mnist(folder: Path | None, cache_folder: Path | None = None) -> Source:
+    """Return all of MNIST; with writers where `qmnist-train-labels-idx2-int` is beside it."""
+    folder = need_folder("mnist", folder)
+    train = _images(folder, "train")
+    test = _images(folder, "t10k")
+    writers = _writers(folder, len(train))
+    return Source("mnist", train, test, 10, (1, 28, 28), writers, "writer", "iid", 10)
+
+
+def read_idx(path: Path) -> Any:
+    """Return the array of an idx file (uint8 or int32); a file cut short is refused."""
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error}): get it again") from error
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in ELEMENT:
+        raise ValueError(f"{path}: not an idx file of uint8 or int32: get it again")
+    header = 4 + 4 * data[3]
+    shape = struct.unpack_from(f">{data[3]}I", data, 4) if len(data) >= header else ()
+    element = np.dtype(ELEMENT[data[2]])
+    if not shape or len(data) != header + prod(shape) * element.itemsize:
+        raise ValueError(f"{path}: {len(data)} bytes do not match its header, shape {shape}: get it again")
+    return np.frombuffer(data, element, offset=header).reshape(shape)
+
+
+def _images(folder: Path, split: str) -> Images:
+    """Return the images and labels of a split."""
+    image_file = found("mnist", folder, f"{split}-images-idx3-ubyte")
+    label_file = found("mnist", folder, f"{split}-labels-idx1-ubyte")
+    pixels, labels = read_idx(image_file), read_idx(label_file)
+    if pixels.ndim != 3 or pixels.shape[1:] != (28, 28):
+        raise ValueError(f"{image_file}: images of shape {pixels.shape[1:]}, must be (28, 28)")
+    if len(pixels) != len(labels):
+        raise ValueError(f"{label_file}: {len(labels)} labels for {len(pixels)} images, must be as many")
+    labels = torch.from_numpy(labels.astype(np.int64))
+    return Images(pixels[:, None], labels, torch.arange(len(labels)), to_unit)
+
+
+def _writers(folder: Path, images: int) -> Tensor | None:
+    """Return the writer of each training image, counted from 0, or None where QMNIST's file is not there."""
+    name = "qmnist-train-labels-idx2-int"
+    if not any((folder / f"{name}{end}").is_file() for end in ("", ".gz")):
+        return None
+    path = found("mnist", folder, name)
+    table = read_idx(path)
+    if table.shape != (images, 8):
+        raise ValueError(f"{path}: shape {table.shape}, must be ({images}, 8), a row for each image")
+    _, writer_of = np.unique(table[:, WRITER_COLUMN], return_inverse=True)
+    return torch.from_numpy(writer_of.astype(np.int64))

@@ -1,0 +1,134 @@
+"""What a client holds: samples that come in batches, as views into arrays that all clients share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Pixels = npt.NDArray[np.uint8]
+"""Images as stored, shape (samples, channels, height, width), often memory-mapped."""
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""uint8 batch and generator -> uint8 batch, both (B, C, H, W)."""
+
+Normalise = Callable[[Tensor], Tensor]
+"""uint8 batch -> float32 batch, both (B, C, H, W)."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """What training and evaluation need of a data set."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return inputs (float32, (B, ...)) and labels (int64, (B,)) of these positions.
+
+        Args:
+            indices: int64, shape (B,), each below len(self).
+            generator: where augmentation is drawn from; without it the samples come as they are.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Images:
+    """Rows of a shared array. A thousand of these cost a thousand small index tensors, not the images."""
+
+    pixels: Pixels = field(repr=False)
+    labels: Tensor = field(repr=False)
+    rows: Tensor = field(repr=False)
+    normalise: Normalise
+    augment: Augment | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return images (float32, (B, C, H, W)) and labels (int64, (B,)); see Samples."""
+        rows = self.rows[indices]
+        pixels = torch.from_numpy(np.asarray(self.pixels[rows.numpy()]))
+        if generator is not None and self.augment is not None:
+            pixels = self.augment(pixels, generator)
+        return self.normalise(pixels), self.labels[rows]
+
+    def take(self, rows: Tensor) -> "Images":
+        """Return the data set made of these of its samples; the array is shared."""
+        return replace(self, rows=self.rows[rows])
+
+    def plain(self) -> "Images":
+        """Return the same samples, never augmented."""
+        return replace(self, augment=None)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """Any torch Dataset of (input, label) pairs. Its own randomness, if it has any, is its own affair."""
+
+    dataset: Any
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return the stacked items; see Samples."""
+        pairs = [_pair(self.dataset, int(i)) for i in indices]
+        return torch.stack([x for x, _ in pairs]), torch.tensor([y for _, y in pairs], dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Inputs and labels that are tensors already, such as a torch TensorDataset."""
+
+    inputs: Tensor = field(repr=False)
+    labels: Tensor = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return the chosen rows; see Samples."""
+        return self.inputs[indices].to(torch.float32), self.labels[indices].to(torch.int64)
+
+
+def wrap(dataset: Any) -> Samples:
+    """Return a torch Dataset (or anything with len() and [i] -> (input, label)) as Samples."""
+    if isinstance(dataset, Samples):
+        return dataset
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        kind = type(dataset).__name__
+        raise ValueError(
+            f"data set of type {kind}, must have len() and [i], as a map-style torch Dataset has"
+        )
+    tensors = getattr(dataset, "tensors", None)
+    if isinstance(tensors, tuple) and len(tensors) == 2:
+        return Tensors(*tensors)
+    return Wrapped(dataset)
+
+
+def wrap_all(datasets: Sequence[Any]) -> list[Samples]:
+    """Return one Samples per client; a client with nothing is refused by its number."""
+    wrapped = [wrap(dataset) for dataset in datasets]
+    for client, samples in enumerate(wrapped):
+        if len(samples) == 0:
+            raise ValueError(f"client {client} has 0 samples, must have at least 1")
+    return wrapped
+
+
+def _pair(dataset: Any, i: int) -> tuple[Tensor, int]:
+    """Return one input as a float32 tensor, and its label."""
+    item = dataset[i]
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise ValueError(f"data set item {i} is {type(item).__name__}, must be a pair (input, label)")
+    x, y = item
+    if isinstance(x, np.ndarray):
+        x = torch.from_numpy(x)
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"data set item {i} has an input of type {type(x).__name__}, must be a tensor or array"
+        )
+    return x.to(torch.float32), int(y)
