@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 namespace coding {
 namespace {
@@ -44,33 +45,40 @@ Model make_model(size_t n, size_t k) {
 
 size_t num_states(size_t k) { return k < 1024 ? 1 : kManyStates; }
 
-std::vector<uint32_t> gaps_of(const uint8_t *mask, size_t n, uint32_t flip, size_t k) {
-  std::vector<uint32_t> gaps(k);
-  uint32_t *next = gaps.data();
+// Filled before it is read, so not cleared first.
+template <typename T>
+struct Scratch {
+  explicit Scratch(size_t size) : data(new T[size]), end(data.get() + size) {}
+  std::unique_ptr<T[]> data;
+  T *end;
+};
+
+void write_gaps(const uint8_t *mask, size_t n, bool flip, uint32_t *gaps) {
   size_t from = 0;
   for_each(mask, n, flip, [&](size_t i) {
-    *next++ = static_cast<uint32_t>(i - from);
+    *gaps++ = static_cast<uint32_t>(i - from);
     from = i + 1;
   });
-  return gaps;
 }
 
-void write_low_bits(const std::vector<uint32_t> &gaps, uint32_t shift, std::vector<uint8_t> &out) {
-  if (shift == 0) return;
+void write_low_bits(const uint32_t *gaps, size_t k, uint32_t shift, uint8_t *out) {
   uint64_t pending = 0;
   uint32_t filled = 0;
-  for (uint32_t gap : gaps) {
-    pending |= static_cast<uint64_t>(gap & ((1u << shift) - 1)) << filled;
-    for (filled += shift; filled >= 8; filled -= 8, pending >>= 8) out.push_back(static_cast<uint8_t>(pending));
+  for (size_t i = 0; i < k; ++i) {
+    pending |= static_cast<uint64_t>(gaps[i] & ((1u << shift) - 1)) << filled;
+    for (filled += shift; filled >= 8; filled -= 8, pending >>= 8) *out++ = static_cast<uint8_t>(pending);
   }
-  if (filled) out.push_back(static_cast<uint8_t>(pending));
+  if (filled) *out = static_cast<uint8_t>(pending);
 }
 
 // rANS is last in, first out: the gaps are put backwards so that they come out forwards.
 class Encoder {
  public:
-  Encoder(const Model &model, size_t max_words) : model_(model), words_(max_words), top_(words_.data() + max_words) {
-    for (uint32_t s = 0; s <= model.escape; ++s) frequency_[s] = model.start[s + 1] - model.start[s];
+  Encoder(const Model &model, size_t max_words) : model_(model), words_(max_words), top_(words_.end) {
+    for (uint32_t s = 0; s <= model.escape; ++s) {
+      frequency_[s] = model.start[s + 1] - model.start[s];
+      inverse_[s] = ((uint64_t{1} << 44) + frequency_[s] - 1) / frequency_[s];
+    }
   }
 
   void put(uint32_t &state, uint32_t symbol) {
@@ -79,20 +87,33 @@ class Encoder {
       *--top_ = static_cast<uint16_t>(state);
       state >>= 16;
     }
-    state = ((state / frequency) << kBits) + state % frequency + model_.start[symbol];
+    // state < 2^20 * frequency and frequency <= 2^12, hence this product neither overflows nor misses the quotient
+    const auto quotient = static_cast<uint32_t>((state * inverse_[symbol]) >> 44);
+    state = (quotient << kBits) + (state - quotient * frequency) + model_.start[symbol];
   }
 
-  void finish(std::vector<uint8_t> &out) const {
-    const auto *first = reinterpret_cast<const uint8_t *>(top_);
-    out.insert(out.end(), first, reinterpret_cast<const uint8_t *>(words_.data() + words_.size()));
+  void append_to(std::vector<uint8_t> &out) const {
+    out.insert(out.end(), reinterpret_cast<const uint8_t *>(top_), reinterpret_cast<const uint8_t *>(words_.end));
   }
 
  private:
   const Model &model_;
   std::array<uint32_t, kMaxSymbols> frequency_{};
-  std::vector<uint16_t> words_;
+  std::array<uint64_t, kMaxSymbols> inverse_{};
+  Scratch<uint16_t> words_;
   uint16_t *top_;
 };
+
+using States = std::array<uint32_t, kManyStates>;
+
+void put_gaps(Encoder &encoder, const Model &model, const uint32_t *gaps, size_t k, States &states) {
+  for (size_t i = k, last = num_states(k) - 1; i-- > 0;) {
+    uint32_t high = gaps[i] >> model.shift, escapes = 0;
+    for (; high >= model.escape; high -= model.escape) ++escapes;
+    encoder.put(states[i & last], high);
+    for (; escapes > 0; --escapes) encoder.put(states[i & last], model.escape);
+  }
+}
 
 struct Slot {
   uint16_t symbol, frequency, offset;
@@ -112,11 +133,11 @@ class Decoder {
     const Slot slot = slots_[state & (kTotal - 1)];
     symbol = slot.symbol;
     state = slot.frequency * (state >> kBits) + slot.offset;
-    if (state < kLow) {
-      if (end_ - in_ < 2) return false;
-      state = (state << 16) | load<uint16_t>(in_);
-      in_ += 2;
-    }
+    const bool refill = state < kLow;
+    if (end_ - in_ < 2) return !refill;
+    // no branch on refill: it comes every third time or so, unforeseeably
+    state = refill ? (state << 16) | load<uint16_t>(in_) : state;
+    in_ += refill ? 2 : 0;
     return true;
   }
 
@@ -133,7 +154,7 @@ class LowBits {
   LowBits(const uint8_t *in, const uint8_t *end, uint32_t shift) : in_(in), end_(end), shift_(shift) {}
 
   uint32_t next() {
-    for (; filled_ < shift_; filled_ += 8) pending_ |= static_cast<uint64_t>(in_ < end_ ? *in_++ : 0) << filled_;
+    if (filled_ < shift_) refill();
     const auto bits = static_cast<uint32_t>(pending_ & ((uint64_t{1} << shift_) - 1));
     pending_ >>= shift_;
     filled_ -= shift_;
@@ -143,6 +164,16 @@ class LowBits {
   bool only_zeros_left() const { return pending_ == 0; }
 
  private:
+  // at most 27 bits are pending before, so 32 more fit
+  void refill() {
+    const size_t step = std::min<size_t>(4, static_cast<size_t>(end_ - in_));
+    uint32_t fresh = 0;
+    std::memcpy(&fresh, in_, step);
+    pending_ |= static_cast<uint64_t>(fresh) << filled_;
+    in_ += step;
+    filled_ += 32;
+  }
+
   const uint8_t *in_, *end_;
   uint32_t shift_, filled_ = 0;
   uint64_t pending_ = 0;
@@ -165,21 +196,19 @@ inline bool read_gap(Decoder &decoder, LowBits &low, const Model &model, uint32_
 
 std::vector<uint8_t> encode_subset(const uint8_t *mask, size_t n) {
   const size_t live = count_live(mask, n), k = std::min(live, n - live);
-  std::vector<uint8_t> out;
-  if (k == 0) return out;
+  if (k == 0) return {};
   const Model model = make_model(n, k);
-  const std::vector<uint32_t> gaps = gaps_of(mask, n, live > k, k);
-  write_low_bits(gaps, model.shift, out);
+  Scratch<uint32_t> gaps(k);
+  write_gaps(mask, n, live > k, gaps.data.get());
   Encoder encoder(model, k + (n >> model.shift) / model.escape + 1);
-  std::array<uint32_t, kManyStates> states;
+  States states;
   states.fill(kLow);
-  for (size_t i = k, mod = num_states(k) - 1; i-- > 0;) {
-    const uint32_t high = gaps[i] >> model.shift;
-    encoder.put(states[i & mod], high % model.escape);
-    for (uint32_t left = high / model.escape; left > 0; --left) encoder.put(states[i & mod], model.escape);
-  }
-  for (size_t s = 0; s < num_states(k); ++s) out.insert(out.end(), reinterpret_cast<uint8_t *>(&states[s]), reinterpret_cast<uint8_t *>(&states[s] + 1));
-  encoder.finish(out);
+  put_gaps(encoder, model, gaps.data.get(), k, states);
+  const size_t low_bytes = (k * model.shift + 7) / 8, head = low_bytes + 4 * num_states(k);
+  std::vector<uint8_t> out(head);
+  write_low_bits(gaps.data.get(), k, model.shift, out.data());
+  std::memcpy(out.data() + low_bytes, states.data(), 4 * num_states(k));
+  encoder.append_to(out);
   return out;
 }
 
@@ -193,14 +222,14 @@ bool decode_subset(const uint8_t *in, size_t num_bytes, size_t n, size_t live, u
   const size_t low_bytes = (k * model.shift + 7) / 8, head = low_bytes + 4 * num_states(k);
   if (num_bytes < head) return false;
   LowBits low(in, in + low_bytes, model.shift);
-  std::array<uint32_t, kManyStates> states;
+  States states;
   states.fill(kLow);
-  for (size_t s = 0; s < num_states(k); ++s) states[s] = load<uint32_t>(in + low_bytes + 4 * s);
+  std::memcpy(states.data(), in + low_bytes, 4 * num_states(k));
   if (std::any_of(states.begin(), states.end(), [](uint32_t s) { return s < kLow; })) return false;
   Decoder decoder(model, in + head, in + num_bytes);
   uint64_t position = 0, gap = 0;
-  for (size_t i = 0, mod = num_states(k) - 1; i < k; ++i, ++position) {
-    if (!read_gap(decoder, low, model, states[i & mod], n - position, gap)) return false;
+  for (size_t i = 0, last = num_states(k) - 1; i < k; ++i, ++position) {
+    if (!read_gap(decoder, low, model, states[i & last], n - position, gap)) return false;
     position += gap;
     mask[position] = !flip;
   }

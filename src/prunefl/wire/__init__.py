@@ -1,8 +1,23 @@
 """What server and clients send each other, as bytes that are small and safe to receive."""
 
+from prunefl.wire.describe import Description, describe
 from prunefl.wire.errors import WireError
 from prunefl.wire.importance import pack_importance, unpack_importance
-from prunefl.wire.state import dense, pack, unpack
+from prunefl.wire.live import dense
+from prunefl.wire.packing import Residual, pack, pack_with_feedback
 from prunefl.wire.template import Template
+from prunefl.wire.unpacking import unpack
 
-__all__ = ["Template", "WireError", "dense", "pack", "pack_importance", "unpack", "unpack_importance"]
+__all__ = [
+    "Description",
+    "Residual",
+    "Template",
+    "WireError",
+    "dense",
+    "describe",
+    "pack",
+    "pack_importance",
+    "pack_with_feedback",
+    "unpack",
+    "unpack_importance",
+]

@@ -24,6 +24,9 @@ BLOCK = 256
 CONTENTS = {1: "state", 2: "importance"}
 PRECISIONS = {0: "float32", 1: "bfloat16", 2: "float16", 3: "int8", 4: "log8"}
 KINDS = {0: "values", 1: "dense", 2: "bitmap", 3: "indices", 4: "coded", 5: "change"}
+BASED = ("values", "change")
+"""Kinds that refer to masks which the receiver has."""
+
 NO_MASKS = bytes(16)
 
 

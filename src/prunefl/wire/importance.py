@@ -7,8 +7,8 @@ from torch import Tensor
 from prunefl.wire import format, values
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Header, Layer
-from prunefl.wire.state import open_message
 from prunefl.wire.template import Shape, Template, digest_of, size_of
+from prunefl.wire.unpacking import open_message
 
 
 def pack_importance(importance: Mapping[str, Tensor], precision: str = "float32") -> bytes:
