@@ -1,0 +1,152 @@
+"""How long a round lasts as a function of the live weights of each layer: T(M) of the paper, and of fleets.
+
+t_j depends on the layer only, so every T here takes counts, never masks. `LinearTime` is the paper's;
+`KinkedTime` knows that a layer runs dense where that is cheaper; `FleetTime` that a round ends with its
+slowest device.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = Mapping[str, int]
+"""Layer name -> number of live weights."""
+Line = tuple[float, float]
+"""Seconds at no live weight, and seconds per live weight."""
+
+
+class TimeModel(Protocol):
+    """Any monotone T. Nothing else is asked of a user's own time model."""
+
+    def seconds(self, counts: Counts) -> float:
+        """Return the seconds of a round with so many live weights in each layer."""
+        ...
+
+
+@dataclass(frozen=True)
+class LinearTime:
+    """T = c + Σ t·n, the paper's time model: seconds, and seconds per live weight of each layer."""
+
+    constant: float
+    per_weight: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        _check_seconds("constant", self.constant)
+        for name, slope in self.per_weight.items():
+            _check_seconds(f"per_weight[{name}]", slope)
+
+    def seconds(self, counts: Counts) -> float:
+        """Return c + Σ t·n in seconds."""
+        return self.constant + sum(self.per_weight[name] * n for name, n in counts.items())
+
+    def lines(self, name: str) -> tuple[Line, ...]:
+        """Return the one line that is the cost of this layer."""
+        return ((0.0, self.per_weight[name]),)
+
+
+@dataclass(frozen=True)
+class KinkedTime:
+    """T = c + Σ min over the ways to run a layer; each way is a line in the number of its live weights."""
+
+    constant: float
+    ways: Mapping[str, tuple[Line, ...]]
+
+    def __post_init__(self) -> None:
+        _check_seconds("constant", self.constant)
+        for name, lines in self.ways.items():
+            if not lines:
+                raise ValueError(f"ways[{name}] is empty, must hold at least one line")
+            for line in lines:
+                _check_seconds(f"ways[{name}]", min(line))
+
+    def seconds(self, counts: Counts) -> float:
+        """Return c plus the cheapest way of each layer, in seconds."""
+        return self.constant + sum(min(a + b * n for a, b in self.ways[name]) for name, n in counts.items())
+
+    def lines(self, name: str) -> tuple[Line, ...]:
+        """Return the lines whose minimum is the cost of this layer."""
+        return self.ways[name]
+
+
+DeviceTime = LinearTime | KinkedTime
+
+
+@dataclass(frozen=True)
+class FleetTime:
+    """T = max over devices: a synchronous round lasts as long as its slowest participant."""
+
+    devices: tuple[DeviceTime, ...]
+
+    def __post_init__(self) -> None:
+        if not self.devices:
+            raise ValueError("devices=(), must name at least one")
+
+    def seconds(self, counts: Counts) -> float:
+        """Return the seconds of the slowest device."""
+        return max(device.seconds(counts) for device in self.devices)
+
+
+def fleet_time(devices: Sequence[DeviceTime]) -> LinearTime | KinkedTime | FleetTime:
+    """Return the simplest T of these devices: those that are never the slowest are left out.
+
+    One device type that is slowest at every size keeps T linear, and with it the exact Algorithm 2.
+    """
+    if not devices:
+        raise ValueError("devices=[], must name at least one")
+    slowest: list[DeviceTime] = []
+    for device in devices:
+        if any(_never_faster(other, device) for other in slowest):
+            continue
+        slowest = [other for other in slowest if not _never_faster(device, other)] + [device]
+    return slowest[0] if len(slowest) == 1 else FleetTime(tuple(slowest))
+
+
+def _never_faster(a: DeviceTime, b: DeviceTime) -> bool:
+    """Return whether each part of a's time is at least b's, so that b can never be the one waited for."""
+    names = list(a.per_weight if isinstance(a, LinearTime) else a.ways)
+    # min over a's ways is at least min over b's when each way of a has a way of b below it everywhere
+    return a.constant >= b.constant and all(
+        any(theirs[0] <= mine[0] and theirs[1] <= mine[1] for theirs in b.lines(name))
+        for name in names
+        for mine in a.lines(name)
+    )
+
+
+def _check_seconds(name: str, value: float) -> None:
+    if not 0.0 <= value < float("inf"):
+        raise ValueError(f"{name}={value}, must be finite seconds >= 0")
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """The same T as arrays, for algorithms that take many steps: devices × layers × ways."""
+
+    constant: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    slope: NDArray[np.float64]
+
+    def layer_seconds(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the seconds of each layer on each device, shape (devices, layers)."""
+        ways: NDArray[np.float64] = self.intercept + self.slope * counts[None, :, None]
+        cheapest: NDArray[np.float64] = ways.min(axis=2)
+        return cheapest
+
+    def device_seconds(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the seconds of a round on each device, shape (devices,)."""
+        total: NDArray[np.float64] = self.constant + self.layer_seconds(counts).sum(axis=1)
+        return total
+
+
+def table(model: LinearTime | KinkedTime | FleetTime, names: Sequence[str]) -> TimeTable:
+    """Return the arrays of a piecewise linear T for these layers, in this order."""
+    devices = model.devices if isinstance(model, FleetTime) else (model,)
+    ways = max(len(device.lines(name)) for device in devices for name in names)
+    lines = np.empty((len(devices), len(names), ways, 2))
+    for d, device in enumerate(devices):
+        for layer, name in enumerate(names):
+            own = device.lines(name)
+            lines[d, layer] = [*own, *[own[0]] * (ways - len(own))]  # a repeated way changes no minimum
+    return TimeTable(np.array([d.constant for d in devices]), lines[..., 0].copy(), lines[..., 1].copy())
