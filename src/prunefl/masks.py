@@ -1,7 +1,7 @@
 """Which weights live. A mask, never a value, is the truth about the pattern (SPEC 7)."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 
 import numpy as np
@@ -47,11 +47,71 @@ def digest(masks: Masks) -> bytes:
     hasher = hashlib.blake2b(digest_size=16)
     for name, mask in masks.items():
         hasher.update(f"{name}{tuple(mask.shape)}".encode())
-        # numpy packs bits eight times faster than hashing one byte a weight
-        hasher.update(packed_bits(mask))
+        hasher.update(_layer_digest(mask))
     return hasher.digest()
+
+
+def _layer_digest(mask: Tensor) -> bytes:
+    """Return 16 bytes for one layer's bits, computed once for a tensor as long as nobody writes to it."""
+    made = getattr(mask, "prunefl_digest", None)
+    if made is None or made[0] != mask._version:
+        made = (mask._version, hashlib.blake2b(packed_bits(mask), digest_size=16).digest())
+        mask.prunefl_digest = made  # type: ignore[attr-defined]
+    return made[1]
 
 
 def packed_bits(mask: Tensor) -> bytes:
     """Return the mask as bits, row-major, the first weight in the lowest bit of the first byte."""
     return np.packbits(mask.reshape(-1).numpy(), bitorder="little").tobytes()
+
+
+def to_dense(values: Tensor, mask: Tensor) -> Tensor:
+    """Return the layer's weights in full shape, zero where pruned; a dense tensor is returned as it is."""
+    if values.shape == mask.shape:
+        return values
+    return torch.zeros(mask.shape).masked_scatter_(mask, values)
+
+
+class DenseView(Mapping[str, Tensor]):
+    """A state whose live values are spread to full shape when somebody looks: most rounds nobody does."""
+
+    def __init__(self, state: Mapping[str, Tensor], masks: Masks) -> None:
+        self._state, self._masks = state, masks
+        self._made: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._masks:
+            return self._state[name]
+        if name not in self._made:
+            self._made[name] = to_dense(self._state[name], self._masks[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+
+def remask(
+    weights: Mapping[str, Tensor],
+    old: Masks,
+    new: Masks,
+    source: torch.Generator | None = None,
+    scale: float = 0.0,
+) -> dict[str, Tensor]:
+    """Return the live values under new masks: survivors keep theirs, the others start at zero (SPEC 7).
+
+    Args:
+        weights: dense state under the old masks.
+        source: if given, added-back weights are drawn from it with standard deviation `scale` instead.
+    """
+    state = {name: value for name, value in weights.items() if name not in new}
+    for name, mask in new.items():
+        # Never a stale value: what was pruned counts as zero, whatever stands there.
+        values = torch.where(old[name], weights[name], 0.0)
+        if source is not None:
+            added = mask & ~old[name]
+            values[added] = torch.randn(int(added.sum()), generator=source) * scale
+        state[name] = values[mask]
+    return {name: state[name] for name in weights}

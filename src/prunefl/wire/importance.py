@@ -31,8 +31,12 @@ def pack_importance(importance: Mapping[str, Tensor], precision: str = "float32"
     return format.build(header, [], coded)
 
 
-def unpack_importance(data: bytes, template: Template) -> dict[str, Tensor]:
-    """Return the importance of a message, in the parameters' shapes and the template's order."""
+def unpack_importance(data: bytes, template: Template, *, signed: bool = False) -> dict[str, Tensor]:
+    """Return the importance of a message, in the parameters' shapes and the template's order.
+
+    Args:
+        signed: whether it may be negative, as a gradient is.
+    """
     message = open_message(data, "importance")
     header = message.header
     shapes = _expected(header, template)
@@ -42,7 +46,7 @@ def unpack_importance(data: bytes, template: Template) -> dict[str, Tensor]:
     if any(layer.kind != "dense" for layer in header.layers):
         raise WireError("corrupted", "importance with a pattern")
     found = {
-        name: values.decode(name, part, layer.live, header.precision, negative=False).reshape(shapes[name])
+        name: values.decode(name, part, layer.live, header.precision, negative=signed).reshape(shapes[name])
         for name, layer, part in zip(names, header.layers, message.values, strict=True)
     }
     return {name: found[name] for name in shapes}

@@ -1,0 +1,122 @@
+"""What a pruner may ask of a client beside training. Only other methods than PruneFL need these."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import importance, sparse, wire
+from prunefl.losses import Loss
+from prunefl.masks import DenseView, Masks
+from prunefl.messages import Ask, Order, Reply, State
+from prunefl.trainer import Trainer
+
+Batches = Sequence[tuple[Tensor, Tensor]]
+
+
+def before_training(
+    reply: Reply, ask: Ask, trainer: Trainer, values: State, masks: Masks, batches: Batches, criterion: Loss
+) -> Reply:
+    """Return the reply with what is asked about the received model: its gradient, its loss when pruned."""
+    if ask.report == "gradient":
+        gradient = gradient_at(trainer.load(values, masks), batches, criterion, trainer.parameter_shapes)
+        reply = replace(reply, statistic=wire.pack_importance(gradient, precision="float32"))
+    if ask.probe_density:
+        weights = DenseView(values, masks)
+        probe = {**weights, **magnitude_pruned(weights, masks, ask.probe_density)}
+        reply = replace(
+            reply,
+            start_loss=_loss(trainer, weights, batches, criterion),
+            probe_loss=_loss(trainer, probe, batches, criterion),
+        )
+    return reply
+
+
+def gradient_at(
+    model: nn.Module, batches: Batches, criterion: Loss, shapes: Mapping[str, torch.Size]
+) -> State:
+    """Return the mean gradient over the batches at the model's weights, at all positions."""
+    sums = importance.empty_sums(shapes)
+    model.train()
+    with sparse.collect_gradients(model, sums, mode="plain"):
+        for inputs, labels in batches:
+            model.zero_grad()
+            criterion(model(inputs), labels).backward()  # type: ignore[no-untyped-call]
+    return importance.mean(sums, len(batches))
+
+
+def magnitude_pruned(weights: Mapping[str, Tensor], masks: Masks, density: float) -> State:
+    """Return each layer with only its largest |w| left, `density` of all its weights."""
+    pruned = {}
+    for name in masks:
+        flat = weights[name].abs().flatten()
+        kept = flat.topk(max(1, round(density * flat.numel()))).indices
+        pruned[name] = torch.zeros_like(flat).scatter_(0, kept, weights[name].flatten()[kept])
+        pruned[name] = pruned[name].view(masks[name].shape)
+    return pruned
+
+
+def _loss(trainer: Trainer, weights: Mapping[str, Tensor], batches: Batches, criterion: Loss) -> float:
+    losses = [criterion(trainer.dense_logits(weights, inputs), labels) for inputs, labels in batches]
+    return float(torch.stack(losses).mean())
+
+
+def mode(ask: Ask) -> str:
+    """Return how full gradients are summed: squared for importance, plain for a dense update."""
+    return "square" if ask.collect else "plain"
+
+
+def empty_gradients(ask: Ask, masks: Masks) -> State | None:
+    """Return where to sum the gradient at all positions, or None where nobody asked."""
+    if not ask.dense_update:
+        return None
+    return importance.empty_sums({name: mask.shape for name, mask in masks.items()})
+
+
+def after_training(
+    order: Order, model: nn.Module, masks: Masks, gradients: State, last: Batches, criterion: Loss
+) -> tuple[State, Masks]:
+    """Return the trained values and the masks they live under, exchanged or filled up where that is asked."""
+    ask = order.ask
+    trained = sparse.state_of(model)
+    if ask.dense_update:
+        weights = DenseView(trained, masks)
+        full = {n: torch.where(masks[n], weights[n], -order.learning_rate * gradients[n]) for n in masks}
+        return {**trained, **full}, {name: torch.ones_like(mask) for name, mask in masks.items()}
+    if ask.swap:
+        shapes = {name: mask.shape for name, mask in masks.items()}
+        gradient = gradient_at(model, last, criterion, shapes)
+        return swapped(trained, masks, gradient, ask.swap)
+    return trained, masks
+
+
+def swapped(trained: State, masks: Masks, gradient: State, share: float) -> tuple[State, Masks]:
+    """Return the state with each layer's smallest live |w| exchanged for the largest pruned |g| (RigL)."""
+    new_masks = {}
+    state = dict(trained)
+    for name, mask in masks.items():
+        weight = DenseView(trained, masks)[name].flatten()
+        live = mask.flatten()
+        count = min(int(share * int(live.sum())), int((~live).sum()))
+        dropped = weight.abs().masked_fill(~live, torch.inf).topk(count, largest=False).indices
+        grown = gradient[name].abs().flatten().masked_fill(live, -1.0).topk(count).indices
+        new = live.clone()
+        new[dropped] = False
+        new[grown] = True
+        new_masks[name] = new.view(mask.shape)
+        state[name] = torch.where(live & new, weight, 0.0)[new]
+    return state, new_masks
+
+
+def group_lasso(model: nn.Module, ask: Ask) -> Tensor | float:
+    """Return the penalty of PruneTrain: the norms of all input and output channels of the layers."""
+    if not ask.group_lasso:
+        return 0.0
+    total = torch.zeros(())
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            squares = module.weight.square().flatten(2) if module.weight.dim() > 2 else module.weight.square()
+            squares = squares.sum(2) if squares.dim() > 2 else squares
+            total = total + squares.sum(1).sqrt().sum() + squares.sum(0).sqrt().sum()
+    return ask.group_lasso * total

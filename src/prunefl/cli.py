@@ -1,0 +1,33 @@
+"""The command `prunefl`: wires the commands together and turns errors into one line."""
+
+import sys
+
+import typer
+
+from prunefl.commands.demo import demo
+from prunefl.commands.presets import config, presets
+from prunefl.commands.run import run
+
+app = typer.Typer(
+    help="Federated learning in which the model shrinks while it trains.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(run)
+app.command()(demo)
+app.command()(presets)
+app.command()(config)
+
+
+def main() -> None:
+    """Run the command line; what a user can mend is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except ValueError as error:
+        print(f"prunefl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("prunefl: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,55 @@
+"""From command-line words to a checked config: presets, files, overrides."""
+
+from dataclasses import replace
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from prunefl import config as settings
+from prunefl.config import Config
+
+
+def preset_names() -> list[str]:
+    """Return the presets that come with the package."""
+    return sorted(entry.name[:-5] for entry in _folder().iterdir() if entry.name.endswith(".toml"))
+
+
+def preset(name: str) -> Path:
+    """Return the file of a preset."""
+    with resources.as_file(_folder() / f"{name}.toml") as path:
+        return path
+
+
+def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> tuple[Config, str]:
+    """Return the config that the words describe and a short name for it.
+
+    Args:
+        words: perhaps a file or a preset, then section.key=value texts.
+        resumed: folder of a run to go on with; its own config stands in for a missing file.
+    """
+    source = words[0] if words and "=" not in words[0] else ""
+    assignments = words[1:] if source else words
+    path = _file_of(source, resumed)
+    config = settings.load(path, assignments)
+    if seed is not None:
+        config = replace(config, run=replace(config.run, seed=seed))
+    return config, path.stem if source else "digits"
+
+
+def _file_of(source: str, resumed: Path | None) -> Path:
+    if not source and resumed is not None:
+        kept = resumed / "config.toml"
+        if not kept.exists():
+            raise ValueError(f"{resumed}: no run to resume there (no config.toml)")
+        return kept
+    if not source:
+        return preset("digits")
+    if source in preset_names():
+        return preset(source)
+    if Path(source).exists():
+        return Path(source)
+    raise ValueError(f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}")
+
+
+def _folder() -> Traversable:
+    return resources.files("prunefl") / "presets"

@@ -1,0 +1,30 @@
+"""`prunefl presets` and `prunefl config`: what can be run, and every setting with its meaning."""
+
+from typing import Annotated
+
+import typer
+
+
+def presets() -> None:
+    """List the experiments that come with the package."""
+    from prunefl.commands.configs import preset, preset_names
+
+    for name in preset_names():
+        first = preset(name).read_text().splitlines()[0].lstrip("# ")
+        typer.echo(f"{name:<14} {first}")
+
+
+def config(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONFIG] [SECTION.KEY=VALUE]...", help="as for `prunefl run`"),
+    ] = None,
+) -> None:
+    """Print a complete config with the meaning of every setting, to start your own from.
+
+    Example: prunefl config femnist run.rounds=500 > mine.toml
+    """
+    from prunefl.commands.configs import resolve
+    from prunefl.config import dump
+
+    typer.echo(dump(resolve(arguments or [], None)[0], comments=True), nl=False)

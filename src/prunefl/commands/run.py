@@ -1,0 +1,75 @@
+"""`prunefl run`: one run, with its progress on the screen."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Record = dict[str, Any]
+
+
+def run(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CONFIG] [SECTION.KEY=VALUE]...",
+            help="a TOML file or the name of a preset (see `prunefl presets`), then settings to change",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for what the run leaves [default: runs/NAME]")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    seed: Annotated[int | None, typer.Option(help="short for run.seed=N")] = None,
+) -> None:
+    """Train one model, pruning it on the way, on simulated clients.
+
+    Examples:
+
+      prunefl run                                   the demo's setting, on 5,000 handwritten digits
+
+      prunefl run femnist data.dir=DIR run.rounds=300
+
+      prunefl run my.toml --out runs/first; prunefl run --out runs/first --resume
+    """
+    from prunefl.commands.configs import resolve
+    from prunefl.commands.progress import show_progress
+    from prunefl.report.picture import draw_run
+    from prunefl.train import run_config
+
+    config, name = resolve(arguments or [], seed, out if resume else None)
+    folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
+    with _stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
+        finished = run_config(
+            config, folder, resume, lambda record: progress.show(record) or interrupted.is_set()
+        )
+    for complaint in finished.complaints:
+        print(f"skipped: {complaint}", file=sys.stderr)
+    draw_run(finished.records, folder)
+    if not finished.finished:
+        print(f"stopped after a whole round; go on with: prunefl run --out {folder} --resume")
+        raise typer.Exit(130)
+    progress.summary(finished.records)
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[Any]:
+    """Yield an event that Ctrl-C sets; a second Ctrl-C ends at once."""
+    from threading import Event
+
+    event = Event()
+
+    def once(signum: int, frame: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("\nstopping after this round (Ctrl-C again: at once)", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, once)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,122 @@
+"""Initial pruning: one client trains and reconfigures on its own samples before the first round (SPEC 8)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import importance, schedule, sparse, wire
+from prunefl.config import Config
+from prunefl.data import Samples
+from prunefl.losses import LOSSES
+from prunefl.masks import DenseView, Masks, density, live_counts, remask
+from prunefl.messages import InitialPlan, Order, Reply, Segment, State
+from prunefl.models import seed_dropout
+from prunefl.randomness import generator
+from prunefl.reconfigure import reconfigure
+from prunefl.time_json import from_json
+from prunefl.time_model import TimeModel
+from prunefl.trainer import Trainer
+
+Batches = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """When to reconfigure and when to stop."""
+
+    started: bool = False
+    passes_since: int = 0
+    stable: int = 0
+
+    def after_pass(self, accuracy: float, classes: int, plan: InitialPlan) -> "Watch":
+        """Return the watch one pass later; reconfiguration starts once the model beats chance clearly."""
+        started = self.started or accuracy > plan.start_factor / classes
+        first = started and not self.started
+        return Watch(started, plan.interval if first else self.passes_since + 1, self.stable)
+
+    def due(self, plan: InitialPlan) -> bool:
+        return self.started and self.passes_since >= plan.interval
+
+    def after_reconfiguration(self, before: float, after: float, plan: InitialPlan) -> "Watch":
+        """Return the watch with one more stable reconfiguration, or none."""
+        change = abs(after - before) / before if before else 0.0
+        return Watch(True, 0, self.stable + 1 if change < plan.tolerance else 0)
+
+
+def initial_pruning(
+    order: Order, client: int, data: Samples, trainer: Trainer, values: State, masks: Masks, config: Config
+) -> Reply:
+    """Return the pruned model with its masks, and what each stretch of the way cost."""
+    plan, time_model = order.initial, from_json(order.time_model)
+    assert plan is not None
+    batches = fixed_batches(data, plan, config, client)
+    model = trainer.load(values, masks)
+    seed_dropout(model, generator(config.run.seed, "dropout", 0, client))
+    received, watch, segments = masks, Watch(), []
+    sums, passes = importance.empty_sums(trainer.parameter_shapes), 0
+    for done in range(1, plan.max_passes + 1):
+        accuracy, loss = one_pass(model, batches, order.learning_rate, sums, config)
+        passes += 1
+        watch = watch.after_pass(accuracy, trainer.classes, plan)
+        if watch.due(plan) or done == plan.max_passes:
+            segments.append(Segment(passes, passes * len(batches), live_counts(masks), accuracy, loss))
+            state, chosen = choose(model, sums, passes * len(batches), masks, time_model, config)
+            watch = watch.after_reconfiguration(density(masks), density(chosen), plan)
+            masks, model, passes = chosen, trainer.load(state, chosen), 0
+            sums = importance.empty_sums(trainer.parameter_shapes)
+            if watch.stable >= plan.patience:
+                break
+    packed = wire.pack(sparse.state_of(model), masks, known=received)
+    return Reply(client, order.round, len(data), segments[-1].loss, packed, segments=tuple(segments))
+
+
+def fixed_batches(data: Samples, plan: InitialPlan, config: Config, client: int) -> Batches:
+    """Return the samples that initial pruning uses, in mini-batches that stay the same."""
+    source = generator(config.run.seed, "initial", client)
+    chosen = torch.randperm(len(data), generator=source)[: plan.samples]
+    return [data.batch(indices, source) for indices in chosen.split(config.training.batch_size)]
+
+
+def one_pass(
+    model: nn.Module, batches: Batches, learning_rate: float, sums: State, config: Config
+) -> tuple[float, float]:
+    """Train once over the batches with full gradients, adding g*g to the sums in place.
+
+    Returns:
+        The share of samples that were classified right on the way, and the mean loss.
+    """
+    criterion = LOSSES[config.training.loss]
+    optimizer = sparse.SGD(model.parameters(), lr=learning_rate)
+    right, total, loss_sum = 0, 0, 0.0
+    model.train()
+    with sparse.collect_gradients(model, sums, mode="square"):
+        for inputs, labels in batches:
+            optimizer.zero_grad()
+            logits = model(inputs)
+            loss = criterion(logits, labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            right += int((logits.detach().argmax(1) == labels).sum())
+            total += len(labels)
+            loss_sum += float(loss.detach())
+    return right / total, loss_sum / len(batches)
+
+
+def choose(
+    model: nn.Module, sums: State, steps: int, masks: Masks, time_model: TimeModel, config: Config
+) -> tuple[State, Masks]:
+    """Return the live values and masks after one reconfiguration."""
+    weights = DenseView(sparse.state_of(model), masks)
+    mean = importance.mean(sums, steps)
+    chosen = reconfigure(
+        weights,
+        mean,
+        masks,
+        time_model,
+        fraction=schedule.fraction(0, config),
+        scope=config.pruning.scope,
+        fixed_gain=importance.fixed_gain(mean, masks),
+        max_density=schedule.max_density(0, config),
+    )
+    return remask(weights, masks, chosen, *schedule.regrowth(config, 0)), chosen

@@ -1,0 +1,29 @@
+"""Rounds one after another. An engine is nothing but a way to carry orders to clients and replies back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from prunefl.messages import Order, Reply
+from prunefl.server import Outcome, ServerState, Setup, begin_round, finish_round
+
+
+class Engine(Protocol):
+    """Carries orders and replies, and says what it wants to find again after a resume."""
+
+    def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
+        """Return the replies that came."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return, as JSON, what a checkpoint has to remember of the engine."""
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go back to a snapshot."""
+
+
+def run_rounds(setup: Setup, state: ServerState, engine: Engine) -> Iterator[tuple[ServerState, Outcome]]:
+    """Yield the state and the outcome after initial pruning, if there is any, and after each round."""
+    while state.round < setup.config.run.rounds:
+        state, orders = begin_round(setup, state)
+        replies = engine.carry(state, orders)
+        state, outcome = finish_round(setup, state, orders, replies)
+        yield state, outcome

@@ -1,0 +1,65 @@
+"""What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class RecordFile:
+    """Appends records to a file; a resumed run first takes back what its checkpoint had not seen."""
+
+    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
+        self.path = path
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(keep_bytes)
+        self._file.seek(keep_bytes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Length of what has been written and kept so far."""
+        return self._file.tell()
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append one record; it is in the file when this returns."""
+        self._file.write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def __enter__(self) -> "RecordFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the readable records of a file; a last line that was cut off is left out."""
+    return list(_lines(path))
+
+
+def _lines(path: Path) -> Iterator[Record]:
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
+
+
+def final_accuracy(records: list[Record]) -> float | None:
+    """Return the mean of the last five evaluations, or None before the first."""
+    seen = [record["accuracy"] for record in records if record.get("accuracy") is not None]
+    return sum(seen[-5:]) / len(seen[-5:]) if seen else None
+
+
+def cost_to_reach(records: list[Record], accuracy: float) -> Record | None:
+    """Return the round's record, with its totals, at which the accuracy was first reached, or None."""
+    for record in records:
+        if record["kind"] == "round" and record.get("accuracy", -1.0) >= accuracy:
+            return record
+    return None

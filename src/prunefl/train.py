@@ -1,0 +1,141 @@
+"""The front door from Python: `prunefl.train` for models and data in hand, `run_config` for a config."""
+
+import copy
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import config as settings
+from prunefl import data, devices, models, wire
+from prunefl.config import Config
+from prunefl.data import Federation
+from prunefl.masks import prunable_names
+from prunefl.pruners import build_pruner
+from prunefl.randomness import derived_seed
+from prunefl.records import Record
+from prunefl.runner import Run, execute
+from prunefl.server import Setup
+from prunefl.simulator import Simulator
+
+
+def train(
+    model: nn.Module,
+    clients: Sequence[Any],
+    *,
+    test: Any,
+    config: Config | Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_record: Callable[[Record], bool | None] | None = None,
+) -> Run:
+    """Train a classifier on data that stays with its clients, pruning it on the way.
+
+    Args:
+        model: any network that maps a batch to one logit a class; it is not changed.
+        clients: one torch Dataset of (input, label) a client.
+        test: the Dataset to evaluate on.
+        config: settings that differ from the defaults, such as {"run": {"rounds": 100}}, or a Config.
+        out: folder for records, checkpoints and the final model; default: none is kept.
+        on_record: told of every record; answers True to stop after this round.
+    """
+    chosen = config if isinstance(config, Config) else settings.from_tables(dict(config or {}))
+    shares, tested = data.wrap_all(clients), data.wrap(test)
+    if not shares:
+        raise ValueError("clients is empty, must hold at least one data set")
+    chosen = replace(chosen, data=replace(chosen.data, name="own", clients=len(shares)))
+    inputs, _ = tested.batch(torch.arange(1))
+    shape = tuple(inputs.shape[1:])
+    federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own")
+    return _run(model, federation, chosen, out, resume, on_record)
+
+
+def _num_classes(model: nn.Module, inputs: Tensor) -> int:
+    """Return how many logits a sample gets."""
+    with torch.no_grad():
+        logits = copy.deepcopy(model).eval()(inputs)
+    if logits.dim() != 2:
+        raise ValueError(f"model gives {tuple(logits.shape)} for one sample, must give one row of logits")
+    return int(logits.shape[1])
+
+
+def run_config(
+    config: Config,
+    out: str | Path | None,
+    resume: bool = False,
+    on_record: Callable[[Record], bool | None] | None = None,
+) -> Run:
+    """Run what a config describes; the CLI is a thin layer over this."""
+    federation = load_data(config)
+    return _run(build_model(config, federation), federation, config, out, resume, on_record)
+
+
+def load_data(config: Config) -> Federation:
+    """Return the data that the config names, cut into clients."""
+    settings = config.data
+    return data.load(
+        settings.name,
+        settings.dir or None,
+        partition=settings.partition,
+        clients=settings.clients,
+        alpha=settings.alpha,
+        shards=settings.shards,
+        seed=derived_seed(config.run.seed, "partition"),
+    )
+
+
+def build_model(config: Config, federation: Federation) -> nn.Module:
+    """Return the network that the config names, with the first weights that its seed gives."""
+    return models.build(
+        config.model.name,
+        classes=federation.classes,
+        input_shape=federation.input_shape,
+        seed=derived_seed(config.run.seed, "weights"),
+    )
+
+
+def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
+    """Return all that a run needs to know before its first round."""
+    names = prunable_names(model, config.pruning.exclude)
+    if not names:
+        raise ValueError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
+    fleet = devices.fleet(config, model, federation.input_shape, names)
+    return Setup(
+        config=config,
+        model=model,
+        input_shape=federation.input_shape,
+        classes=federation.classes,
+        num_samples=[len(share) for share in federation.clients],
+        devices=fleet,
+        time_model=devices.round_time(fleet, config, names),
+        template=wire.Template.of(model, names),
+        names=names,
+        pruner=build_pruner(config),
+    )
+
+
+def _run(
+    model: nn.Module,
+    federation: Federation,
+    config: Config,
+    out: str | Path | None,
+    resume: bool,
+    on_record: Callable[[Record], bool | None] | None,
+) -> Run:
+    setup = prepare(model, federation, config)
+    with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:
+        folder = Path(out) if out is not None else Path(spare)
+        with Simulator(setup, federation.clients, folder / "clients") as engine:
+            return execute(
+                setup,
+                engine,
+                federation.test,
+                federation.name,
+                folder,
+                resume,
+                on_record or (lambda record: None),
+            )

@@ -1,0 +1,39 @@
+"""A model that trains one client after another; it is rebuilt only when the masks change."""
+
+import copy
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import sparse, wire
+from prunefl.masks import Masks, digest
+
+
+class Trainer:
+    """One worker's model. Not shared between threads."""
+
+    def __init__(self, model: nn.Module, template: wire.Template, classes: int) -> None:
+        self.template, self.classes = template, classes
+        self.original = copy.deepcopy(model)
+        self.parameter_shapes = {name: p.shape for name, p in model.named_parameters()}
+        self._masks_digest = b""
+        self._prepared: nn.Module | None = None
+
+    def load(self, state: Mapping[str, Tensor], masks: Masks) -> nn.Module:
+        """Return the model with these live values (or dense weights), ready to train."""
+        named = digest(masks)
+        if self._prepared is None or named != self._masks_digest:
+            self._prepared = sparse.sparsify(self.original, masks)
+            self._masks_digest = named
+        # The live values of a full layer are the whole layer, and it is a plain torch layer.
+        shapes = self.template.shape_of
+        whole = {n: v.view(shapes[n]) if v.numel() == math.prod(shapes[n]) else v for n, v in state.items()}
+        sparse.load_state(self._prepared, whole)
+        return self._prepared
+
+    def dense_logits(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        """Return what the plain model answers with these dense weights, in evaluation mode."""
+        with torch.no_grad():
+            return torch.func.functional_call(self.original.eval(), dict(weights), (inputs,))  # type: ignore[no-any-return]
