@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from prunefl.data.samples import Images, Samples
+from prunefl.data.samples import Cuttable, Samples
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Source:
     """
 
     name: str
-    train: Images
-    test: Images
+    train: Cuttable
+    test: Cuttable
     classes: int
     input_shape: tuple[int, ...]
     group_of: Tensor | None = None

@@ -8,18 +8,34 @@ import torch
 from torch import Tensor
 
 from prunefl.data import partition as cuts
+from prunefl.data.arrays import npz
+from prunefl.data.celeba import celeba
+from prunefl.data.cifar10 import cifar10
 from prunefl.data.digits import digits
 from prunefl.data.federation import Federation, Source
 from prunefl.data.femnist import femnist
+from prunefl.data.imagenet100 import imagenet100
 from prunefl.data.mnist import mnist
+from prunefl.data.own import csv_index, folder_per_class, folder_per_client
+from prunefl.data.samples import wrap_all
+from prunefl.own import own_function
 
-Loader = Callable[[Path | None, Path | None], Source]
+Loader = Callable[..., Source]
+"""From the data folder and the cache folder (either may be None) to a data set."""
 
 LOADERS: Mapping[str, Loader] = {
     "digits": digits,
     "mnist": mnist,
     "femnist": femnist,
+    "cifar10": cifar10,
+    "imagenet100": imagenet100,
+    "celeba": celeba,
+    "folder-per-client": folder_per_client,
+    "folder-per-class": folder_per_class,
+    "csv": csv_index,
+    "npz": npz,
 }
+RESIZED = ("folder-per-client", "folder-per-class", "csv")
 
 KNOWN = ("writer", "person", "client")
 DRAWN = ("iid", "dirichlet", "shards")
@@ -34,13 +50,14 @@ def load(
     alpha: float = 0.5,
     shards: int = 2,
     seed: int = 0,
+    size: int = 0,
     augment: bool = True,
     cache: str | Path | None = None,
 ) -> Federation:
     """Return a data set cut into clients; whatever is wrong with the files is found here, before training.
 
     Args:
-        name: one of LOADERS.
+        name: one of LOADERS, or `package.module:function`, a function from `dir` to a Federation or Source.
         dir: the folder of its files (`prunefl data get` makes it).
         partition: "writer", "person" or "client" (what the data knows), "iid", "dirichlet" or "shards";
             "" for the data set's own.
@@ -48,23 +65,45 @@ def load(
         alpha: concentration of the Dirichlet partition; the smaller, the more unequal.
         shards: label shards per client of the shards partition.
         seed: what the partition is drawn from.
+        size: side that own images are resized to; 0 keeps them as they are.
         augment: whether training samples are augmented where the data set's recipe says so.
         cache: where decoded images are kept; beside the data, or in the user's cache, when not given.
     """
-    source = source_of(name, dir, cache)
+    source = source_of(name, dir, cache, size)
+    if isinstance(source, Federation):
+        return source
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
     train = source.train if augment else source.train.plain()
     parts = [train.take(rows) for rows in shares]
     return Federation(parts, source.test, source.classes, source.input_shape, source.name, words)
 
 
-def source_of(name: str, dir: str | Path | None = None, cache: str | Path | None = None) -> Source:
-    """Return a data set before it is cut."""
+def source_of(
+    name: str, dir: str | Path | None = None, cache: str | Path | None = None, size: int = 0
+) -> Source | Federation:
+    """Return a data set before it is cut, or one that its own function has cut."""
+    folder, cache_folder = (Path(path) if path else None for path in (dir, cache))
+    if ":" in name:
+        return _own_source(name, folder)
     if name not in LOADERS:
         near = get_close_matches(name, LOADERS, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"data.name={name!r}, must be one of {', '.join(LOADERS)}{hint}")
-    return LOADERS[name](Path(dir) if dir else None, Path(cache) if cache else None)
+        known = ", ".join(LOADERS)
+        raise ValueError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
+    if size and name not in RESIZED:
+        raise ValueError(f"data.size={size}, must be 0 for {name}: only own images are resized")
+    return LOADERS[name](folder, cache_folder, **({"size": size} if size else {}))
+
+
+def _own_source(spec: str, folder: Path | None) -> Source | Federation:
+    """Return what a user's function makes of the folder."""
+    source = own_function("data.name", spec)(folder)
+    if not isinstance(source, Source | Federation):
+        kind = type(source).__name__
+        raise ValueError(f"data.name={spec!r}, must return a prunefl.data.Federation or Source, got {kind}")
+    if isinstance(source, Federation):
+        wrap_all(source.clients)
+    return source
 
 
 def _cut(

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Pixels = npt.NDArray[np.uint8]
-"""Images as stored, shape (samples, channels, height, width), often memory-mapped."""
+Pixels = npt.NDArray[Any]
+"""Inputs as stored, shape (samples, channels, height, width), mostly uint8 and memory-mapped."""
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """uint8 batch and generator -> uint8 batch, both (B, C, H, W)."""
 
 Normalise = Callable[[Tensor], Tensor]
-"""uint8 batch -> float32 batch, both (B, C, H, W)."""
+"""Stored batch -> float32 batch, both (B, C, H, W)."""
 
 
 @runtime_checkable
@@ -32,6 +32,28 @@ class Samples(Protocol):
             indices: int64, shape (B,), each below len(self).
             generator: where augmentation is drawn from; without it the samples come as they are.
         """
+        ...
+
+
+class Cuttable(Samples, Protocol):
+    """Samples of a shared store, of which clients take a part each."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The label of each row of the store, int64."""
+        ...
+
+    @property
+    def rows(self) -> Tensor:
+        """Which rows of the store these samples are, int64, shape (len(self),)."""
+        ...
+
+    def take(self, chosen: Tensor) -> "Cuttable":
+        """Return the data set made of these of its samples; the store is shared."""
+        ...
+
+    def plain(self) -> "Cuttable":
+        """Return the same samples, never augmented."""
         ...
 
 
@@ -56,9 +78,9 @@ class Images:
             pixels = self.augment(pixels, generator)
         return self.normalise(pixels), self.labels[rows]
 
-    def take(self, rows: Tensor) -> "Images":
+    def take(self, chosen: Tensor) -> "Images":
         """Return the data set made of these of its samples; the array is shared."""
-        return replace(self, rows=self.rows[rows])
+        return replace(self, rows=self.rows[chosen])
 
     def plain(self) -> "Images":
         """Return the same samples, never augmented."""

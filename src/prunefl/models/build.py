@@ -1,11 +1,8 @@
 """From a name in a config to a network whose first weights depend on the seed alone (SPEC 12)."""
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +11,7 @@ from torch import Tensor, nn
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.mobilenet import mobilenetv3_small
 from prunefl.models.resnet import resnet18
+from prunefl.own import own_function
 
 BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
     "conv2": conv2,
@@ -33,7 +31,7 @@ def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, *
         input_shape: shape of one sample, (channels, height, width).
         options: further arguments of the function.
     """
-    function = _own_function(spec) if ":" in spec else _known_function(spec)
+    function = own_function("model.name", spec) if ":" in spec else _known_function(spec)
     offered = {
         "classes": classes,
         "input_shape": input_shape,
@@ -83,26 +81,6 @@ def _known_function(name: str) -> Callable[..., nn.Module]:
         names = ", ".join(BUILDERS)
         raise ValueError(f"model.name={name!r}, must be one of {names} or package.module:function{hint}")
     return BUILDERS[name]
-
-
-def _own_function(spec: str) -> Callable[..., nn.Module]:
-    """Return the function that `package.module:function` names, looked for in the working folder too."""
-    module_name, _, function_name = spec.partition(":")
-    here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except (ImportError, ValueError, SyntaxError) as error:
-        raise ValueError(f"model.name={spec!r}, {module_name!r} cannot be imported: {error}") from error
-    finally:
-        if added and here in sys.path:
-            sys.path.remove(here)
-    function: Callable[..., nn.Module] | None = getattr(module, function_name, None)
-    if not callable(function):
-        raise ValueError(f"model.name={spec!r}, module {module_name!r} has no function {function_name!r}")
-    return function
 
 
 def _accepted(function: Callable[..., nn.Module], offered: Mapping[str, Any]) -> dict[str, Any]:

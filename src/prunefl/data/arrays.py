@@ -1,0 +1,95 @@
+"""A user's own arrays: a NumPy .npz file with inputs, labels and, if there are any, clients."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunefl.data.federation import Source
+from prunefl.data.listed import held_out
+from prunefl.data.samples import Images, Normalise
+from prunefl.data.transform import to_unit
+
+
+def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
+    """Return the data of an .npz file: x_train, y_train and, if you like, client_train, x_test, y_test.
+
+    Inputs are uint8 (scaled to 0..1) or float (taken as they are), shape (samples, ...); images without a
+    channel axis are given one. Without test arrays every tenth sample is held out.
+    """
+    if file is None or not file.is_file():
+        raise ValueError(f"data.dir={str(file or '')!r}, must be an .npz file")
+    arrays = _read(file)
+    train = _images(file, arrays, "train")
+    group_of = _clients(file, arrays, len(train))
+    if "x_test" in arrays:
+        test = _images(file, arrays, "test")
+        if test.pixels.shape[1:] != train.pixels.shape[1:]:
+            raise ValueError(
+                f"{file}: x_test is {test.pixels.shape}, must match x_train's {train.pixels.shape}"
+            )
+    else:
+        is_test = held_out(train.labels if group_of is None else group_of)
+        train, test = (train.take(torch.nonzero(part).flatten()) for part in (~is_test, is_test))
+        group_of = None if group_of is None else group_of[train.rows]
+    classes = 1 + int(torch.cat([train.labels, test.labels]).max())
+    kind = ("client", "client", 0) if group_of is not None else ("", "iid", 10)
+    return Source("npz", train, test, classes, tuple(train.pixels.shape[1:]), group_of, *kind)
+
+
+def as_float(values: Tensor) -> Tensor:
+    """Return float32."""
+    return values.to(torch.float32)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return the arrays of the file; objects, which would be unpickled, are refused."""
+    try:
+        # opened here: numpy does not close a file that turns out to be no archive
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+        raise ValueError(
+            f"{file}: not a whole .npz file of plain arrays ({error}): write it again"
+        ) from error
+
+
+def _images(file: Path, arrays: dict[str, Any], split: str) -> Images:
+    """Return inputs and labels of a split."""
+    absent = next((f"{kind}_{split}" for kind in "xy" if f"{kind}_{split}" not in arrays), None)
+    if absent:
+        raise ValueError(f"{file}: no array {absent}, must have x_train and y_train (and x_test, y_test)")
+    inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(inputs):
+        given = f"{labels.dtype} {labels.shape}"
+        raise ValueError(f"{file}: y_{split} is {given}, must be {len(inputs)} whole numbers, one a sample")
+    if inputs.ndim == 3:
+        inputs = inputs[:, None]
+    rows = torch.arange(len(labels))
+    return Images(inputs, torch.from_numpy(labels.astype(np.int64)), rows, _normaliser(file, split, inputs))
+
+
+def _normaliser(file: Path, split: str, inputs: Any) -> Normalise:
+    """Return how stored inputs become float32."""
+    if inputs.dtype == np.uint8:
+        return to_unit
+    if inputs.dtype.kind != "f":
+        raise ValueError(f"{file}: x_{split} is {inputs.dtype}, must be uint8 or float")
+    if not np.isfinite(inputs).all():
+        raise ValueError(f"{file}: x_{split} has a value that is not finite, must have none")
+    return as_float
+
+
+def _clients(file: Path, arrays: dict[str, Any], samples: int) -> Tensor | None:
+    """Return the client of each training sample, counted from 0 in order of their names, or None."""
+    if "client_train" not in arrays:
+        return None
+    clients = arrays["client_train"]
+    if clients.shape != (samples,):
+        raise ValueError(f"{file}: client_train is {clients.shape}, must be ({samples},), one a sample")
+    _, client_of = np.unique(clients, return_inverse=True)
+    return torch.from_numpy(client_of.astype(np.int64))

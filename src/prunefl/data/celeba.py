@@ -1,0 +1,100 @@
+"""CelebA from its official files: aligned faces, who is on them, and whether they smile."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from prunefl.data import cache
+from prunefl.data.decode import decode_all, exactly
+from prunefl.data.federation import Source
+from prunefl.data.files import found, found_folder, need_folder
+from prunefl.data.samples import Images
+from prunefl.data.transform import IMAGENET_MEAN, IMAGENET_STD, Standardise
+
+SIDE = 84
+LEAST_IMAGES = 5
+TRAIN_SHARE = 0.9
+TARGET = "Smiling"
+
+
+def celeba(folder: Path | None, cache_folder: Path | None = None) -> Source:
+    """Return the faces of persons with at least 5 images, 84×84, label 1 for a smile.
+
+    As in LEAF's `-k 5 -t sample`, nine tenths of each person's images are for training and the rest for the
+    test. Which, is drawn once and for all, so that every seed is judged on the same test images.
+    """
+    folder = need_folder("celeba", folder)
+    home = found_folder(
+        "celeba", [folder / "img_align_celeba", folder / "raw/img_align_celeba"], "img_align_celeba"
+    )
+    identity = found("celeba", home.parent, "identity_CelebA.txt")
+    attributes = found("celeba", home.parent, "list_attr_celeba.txt")
+    images, persons = _persons(identity)
+    labels = _smiles(attributes, images)
+    files = [home / name for name in images]
+    key = cache.fingerprint([identity, attributes, home], SIDE, LEAST_IMAGES)
+    built = cache.cached("celeba", key, lambda work: _build(work, files), beside=folder, folder=cache_folder)
+    pixels = cache.open_array(built, "pixels")
+    normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
+    whole = Images(pixels, labels, torch.arange(len(labels)), normalise)
+    train_rows, test_rows = split_by_person(persons)
+    train, test = whole.take(train_rows), whole.take(test_rows)
+    return Source("celeba", train, test, 2, (3, SIDE, SIDE), persons[train_rows], "person", "person", 10)
+
+
+def split_by_person(persons: Tensor) -> tuple[Tensor, Tensor]:
+    """Return training and test rows: of each person's n images max(1, ⌊0.9 n⌋) are for training."""
+    generator = torch.Generator().manual_seed(0)
+    train, test = [], []
+    for rows in torch.split(torch.arange(len(persons)), torch.bincount(persons).tolist()):
+        mixed = rows[torch.randperm(len(rows), generator=generator)]
+        cut = max(1, int(TRAIN_SHARE * len(rows)))
+        train.append(mixed[:cut].sort().values)
+        test.append(mixed[cut:].sort().values)
+    return torch.cat(train), torch.cat(test)
+
+
+def _persons(identity: Path) -> tuple[list[str], Tensor]:
+    """Return image names and persons (from 0 in order of appearance), each person's images together."""
+    by_person: dict[str, list[str]] = {}
+    for number, line in enumerate(identity.read_text().splitlines(), start=1):
+        parts = line.split()
+        if len(parts) != 2:
+            raise ValueError(
+                f"{identity}, line {number}: {line!r}, must be an image and a person: get it again"
+            )
+        by_person.setdefault(parts[1], []).append(parts[0])
+    kept = [images for images in by_person.values() if len(images) >= LEAST_IMAGES]
+    if not kept:
+        raise ValueError(f"{identity}: no person has {LEAST_IMAGES} images, must have at least one who has")
+    counts = torch.tensor([len(images) for images in kept])
+    return [name for images in kept for name in images], torch.arange(len(kept)).repeat_interleave(counts)
+
+
+def _smiles(attributes: Path, images: list[str]) -> Tensor:
+    """Return 1 for a smile and 0 for none, int64, in the order of the images."""
+    lines = attributes.read_text().splitlines()
+    if len(lines) < 2 or TARGET not in lines[1].split():
+        raise ValueError(
+            f"{attributes}: line 2 does not name {TARGET}, must be the official file: get it again"
+        )
+    column = 1 + lines[1].split().index(TARGET)
+    labels: dict[str, int] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        parts = line.split()
+        if len(parts) <= column or parts[column] not in ("1", "-1"):
+            raise ValueError(f"{attributes}, line {number}: {line[:40]!r}, must hold 1 or -1 for {TARGET}")
+        labels[parts[0]] = int(parts[column] == "1")
+    absent = next((name for name in images if name not in labels), None)
+    if absent:
+        raise ValueError(f"{attributes}: no line for {absent}, must have one for every image: get it again")
+    return torch.tensor([labels[name] for name in images])
+
+
+def _build(folder: Path, files: list[Path]) -> None:
+    """Decode every face once, person by person, so that a client's share lies together."""
+    pixels = cache.create_array(folder, "pixels", (len(files), 3, SIDE, SIDE))
+    for i, face in enumerate(decode_all(files, exactly(SIDE, SIDE))):
+        pixels[i] = face
+    pixels.flush()

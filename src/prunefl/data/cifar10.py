@@ -1,0 +1,53 @@
+"""CIFAR-10's binary files: a byte of label and 3,072 of pixels, again and again."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from prunefl.data import cache
+from prunefl.data.federation import Source
+from prunefl.data.files import found, need_folder
+from prunefl.data.samples import Images
+from prunefl.data.transform import FlipAndCrop, Standardise
+
+RECORD = 1 + 3 * 32 * 32
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+FILES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
+
+
+def cifar10(folder: Path | None, cache_folder: Path | None = None) -> Source:
+    """Return all of CIFAR-10; training images are mirrored and shifted (32, pad 4)."""
+    folder = need_folder("cifar10", folder)
+    inner = folder / "cifar-10-batches-bin"
+    home = inner if inner.is_dir() else folder
+    files = {split: [found("cifar10", home, name) for name in names] for split, names in FILES.items()}
+    _check_whole(files["train"] + files["test"])
+    key = cache.fingerprint(files["train"] + files["test"])
+    built = cache.cached("cifar10", key, lambda work: _build(work, files), beside=folder, folder=cache_folder)
+    train, test = _images(built, "train"), _images(built, "test").plain()
+    return Source("cifar10", train, test, 10, (3, 32, 32), partition="iid", clients=10)
+
+
+def _check_whole(files: list[Path]) -> None:
+    """Refuse a file cut short: the six official ones are equally long."""
+    sizes = {path: path.stat().st_size for path in files}
+    whole = max(sizes.values())
+    for path, size in sizes.items():
+        if size == 0 or size % RECORD or size != whole:
+            raise ValueError(f"{path}: {size} bytes, must be {whole} (records of {RECORD}): get it again")
+
+
+def _build(folder: Path, files: dict[str, list[Path]]) -> None:
+    """Write the batches as one array a split."""
+    for split, paths in files.items():
+        records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, RECORD) for path in paths])
+        np.save(folder / f"labels_{split}.npy", records[:, 0].astype(np.int64))
+        np.save(folder / f"pixels_{split}.npy", records[:, 1:].reshape(-1, 3, 32, 32))
+
+
+def _images(built: Path, split: str) -> Images:
+    """Return one split of the cache."""
+    labels = torch.from_numpy(np.array(cache.open_array(built, f"labels_{split}")))
+    pixels = cache.open_array(built, f"pixels_{split}")
+    return Images(pixels, labels, torch.arange(len(labels)), Standardise(MEAN, STD), FlipAndCrop(4))

@@ -1,0 +1,87 @@
+"""Decode image files, many at a time, each problem with the file's name. Pillow's one home."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T")
+Array = npt.NDArray[np.uint8]
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+MAX_PIXELS = 100_000_000
+
+
+def is_image(path: Path) -> bool:
+    """Return whether the name is that of an image."""
+    return path.suffix.lower() in ENDINGS
+
+
+def header(path: Path) -> tuple[int, int, int]:
+    """Return (channels, height, width) without decoding; grey images have one channel, all others three."""
+
+    def read(image: Any) -> tuple[int, int, int]:
+        return (1 if image.mode in ("1", "L") else 3, image.height, image.width)
+
+    return _opened(path, read)
+
+
+def exactly(height: int, width: int, channels: int = 3) -> Callable[[Path], Array]:
+    """Return a function from a file to its pixels, resized to (channels, height, width)."""
+
+    def decode(path: Path) -> Array:
+        return _opened(path, lambda image: _array(image, channels, width, height))
+
+    return decode
+
+
+def shorter_side(size: int) -> Callable[[Path], Array]:
+    """Return a function from a file to its pixels (3, height, width), the shorter side resized to `size`."""
+
+    def read(image: Any) -> Array:
+        scale = size / min(image.size)
+        width, height = (max(size, int(side * scale)) for side in image.size)
+        return _array(image, 3, width, height)
+
+    return lambda path: _opened(path, read)
+
+
+def decode_all(paths: Sequence[Path], decode: Callable[[Path], Array]) -> Iterator[Array]:
+    """Yield the pixels of each file in order, decoded on all cores and never many at a time."""
+    # Pillow lets go of the interpreter lock while it decodes, so threads are enough.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for first in range(0, len(paths), 256):
+            yield from pool.map(decode, paths[first : first + 256])
+
+
+def _opened(path: Path, read: Callable[[Any], T]) -> T:
+    """Return what `read` makes of the opened image; a file that is no whole image is named."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ValueError("image files need Pillow: pip install 'prunefl[images]'") from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS}")
+            return read(image)
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: no such image") from error
+    # Pillow raises whatever the decoder of the day raises: SyntaxError for PNG, struct.error for TIFF, ...
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path}: corrupt image ({reason}): get it again or delete it") from error
+
+
+def _array(image: Any, channels: int, width: int, height: int) -> Array:
+    """Return an image as uint8 (channels, height, width)."""
+    from PIL import Image
+
+    image = image.convert("L" if channels == 1 else "RGB")
+    if image.size != (width, height):
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(image).reshape(height, width, channels)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))

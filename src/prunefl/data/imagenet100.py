@@ -1,0 +1,91 @@
+"""ImageNet-100: the first hundred class folders of ImageNet, in the order of their names."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from prunefl.data import cache
+from prunefl.data.decode import decode_all, is_image, shorter_side
+from prunefl.data.federation import Source
+from prunefl.data.files import found_folder, need_folder
+from prunefl.data.photos import Photos, open_photos, write_photos
+from prunefl.data.transform import IMAGENET_MEAN, IMAGENET_STD, Standardise
+
+CLASSES = 100
+CROP = 168
+STORED_SIDE = 256
+"""Photographs are stored with their shorter side this long: what the test recipe resizes to."""
+
+Listing = list[tuple[Path, int]]
+"""Image file and class."""
+
+
+def imagenet100(folder: Path | None, cache_folder: Path | None = None) -> Source:
+    """Return ImageNet-100 from `train/CLASS/*` and `val/CLASS/*`; the validation images are the test set."""
+    folder = need_folder("imagenet100", folder)
+    train_home = _split(folder, "train")
+    names = sorted(path.name for path in train_home.iterdir() if path.is_dir())[:CLASSES]
+    if len(names) < CLASSES:
+        raise ValueError(
+            f"{train_home}: {len(names)} class folders, must be >= {CLASSES}: unpack all of them"
+        )
+    lists = {"train": _by_folder(train_home, names), "val": _validation(folder, names)}
+    files = [path for listing in lists.values() for path, _ in listing]
+    key = cache.fingerprint(files, STORED_SIDE)
+    built = cache.cached(
+        "imagenet100", key, lambda work: _build(work, lists), beside=folder, folder=cache_folder
+    )
+    train, test = _photos(built, "train"), _photos(built, "val").plain()
+    return Source("imagenet100", train, test, CLASSES, (3, CROP, CROP), partition="iid", clients=10)
+
+
+def _by_folder(home: Path, names: list[str]) -> Listing:
+    """Return the images of each class folder, in order."""
+    listing: Listing = []
+    for label, name in enumerate(names):
+        files = sorted(path for path in (home / name).glob("*") if is_image(path))
+        if not files:
+            raise ValueError(f"{home / name}: no images, must have at least 1: unpack the class again")
+        listing += [(path, label) for path in files]
+    return listing
+
+
+def _validation(folder: Path, names: list[str]) -> Listing:
+    """Return the validation images: by folder, or flat with the annotation file LOC_val_solution.csv."""
+    home = _split(folder, "val")
+    if any((home / name).is_dir() for name in names):
+        return _by_folder(home, names)
+    annotations = [path / "LOC_val_solution.csv" for path in (folder, *folder.parents[:3])]
+    table = next((path for path in annotations if path.is_file()), None)
+    if table is None:
+        raise ValueError(f"{home}: neither class folders nor LOC_val_solution.csv in {folder}, must have one")
+    labels = {name: label for label, name in enumerate(names)}
+    with table.open(newline="") as lines:
+        rows = [(row["ImageId"], row["PredictionString"].split(" ")[0]) for row in csv.DictReader(lines)]
+    return [(home / f"{image}.JPEG", labels[name]) for image, name in rows if name in labels]
+
+
+def _build(folder: Path, lists: dict[str, Listing]) -> None:
+    """Decode every photograph once."""
+    # a photograph of 256×341 is 262 kB; better to say so now than after an hour
+    needed = sum(map(len, lists.values())) * STORED_SIDE * 341 * 3
+    if shutil.disk_usage(folder).free < needed and needed > 1e9:
+        raise ValueError(f"data.cache: {folder.parent} has too little room, needs {needed / 1e9:.0f} GB")
+    for split, listing in lists.items():
+        write_photos(folder, split, decode_all([path for path, _ in listing], shorter_side(STORED_SIDE)))
+        np.save(folder / f"labels_{split}.npy", np.array([label for _, label in listing], np.int64))
+
+
+def _photos(built: Path, split: str) -> Photos:
+    """Return one split of the cache."""
+    labels = torch.from_numpy(np.array(cache.open_array(built, f"labels_{split}")))
+    normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
+    return Photos(*open_photos(built, split), labels, torch.arange(len(labels)), normalise, CROP)
+
+
+def _split(folder: Path, split: str) -> Path:
+    """Return the folder of a split, also where Kaggle's archive puts it."""
+    return found_folder("imagenet100", [folder / split, folder / "ILSVRC/Data/CLS-LOC" / split], split)

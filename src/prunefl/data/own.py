@@ -1,0 +1,103 @@
+"""A user's own images: a folder per client, a folder per class, or a CSV index."""
+
+import csv
+from pathlib import Path
+
+from prunefl.data.decode import is_image
+from prunefl.data.federation import Source
+from prunefl.data.files import need_folder
+from prunefl.data.listed import Listed, source_from
+
+COLUMNS = ("file", "label")
+
+
+def folder_per_class(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
+    """Return the images of `CLASS/*`, or of `train/CLASS/*` and `test/CLASS/*`; cut by a drawn partition."""
+    folder = need_folder("folder-per-class", folder)
+    listed = [
+        Listed(path, class_folder.name, "", split)
+        for split, home in _splits(folder)
+        for class_folder in _folders(home, "class")
+        for path in _images(class_folder)
+    ]
+    return source_from("folder-per-class", listed, folder, cache_folder, size)
+
+
+def folder_per_client(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
+    """Return the images of `CLIENT/CLASS/*`, or of `train/CLIENT/CLASS/*` and `test/CLASS/*`."""
+    folder = need_folder("folder-per-client", folder)
+    listed: list[Listed] = []
+    for split, home in _splits(folder):
+        if split == "test":
+            listed += [Listed(p, c.name, "", split) for c in _folders(home, "class") for p in _images(c)]
+            continue
+        for client in _folders(home, "client"):
+            inside = [
+                Listed(p, c.name, client.name, split) for c in _folders(client, "class") for p in _images(c)
+            ]
+            if not inside:
+                raise ValueError(f"{client}: client {client.name!r} has 0 images, must have at least 1")
+            listed += inside
+    return source_from("folder-per-client", listed, folder, cache_folder, size)
+
+
+def csv_index(file: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
+    """Return the images that a CSV file lists: columns file, label and, if you like, client and split.
+
+    Args:
+        file: the CSV file, or a folder with `index.csv`; image files are named from where it lies.
+    """
+    path = _index_file(file)
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        reader = csv.DictReader(lines)
+        absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if absent:
+            raise ValueError(f"{path}: no column {absent[0]!r}, must have file and label (and client, split)")
+        listed = [_listed(path, reader.line_num, row) for row in reader]
+    return source_from("csv", listed, path.parent, cache_folder, size)
+
+
+def _index_file(file: Path | None) -> Path:
+    """Return the CSV file, which must exist."""
+    if file is None:
+        raise ValueError("data.dir is not set, must be a CSV file or a folder with index.csv")
+    path = file / "index.csv" if file.is_dir() else file
+    if not path.is_file():
+        raise ValueError(f"data.dir={str(file)!r}, no such CSV file")
+    return path
+
+
+def _listed(path: Path, line: int, row: dict[str, str | None]) -> Listed:
+    """Return one row of a CSV index."""
+    name, label = row["file"], row["label"]
+    split = row.get("split") or "train"
+    if not name or not label:
+        raise ValueError(f"{path}, line {line}: empty file or label, must have both")
+    if split not in ("train", "test"):
+        raise ValueError(f"{path}, line {line}: split={split!r}, must be train or test")
+    if "client" in row and not row["client"] and split == "train":
+        raise ValueError(f"{path}, line {line}: empty client, must name one")
+    return Listed(path.parent / name, label, row.get("client") or "", split)
+
+
+def _splits(folder: Path) -> list[tuple[str, Path]]:
+    """Return train/ and test/ where both are there, and else the folder itself for training."""
+    parts = [(split, folder / split) for split in ("train", "test")]
+    there = [home.is_dir() for _, home in parts]
+    if any(there) and not all(there):
+        raise ValueError(
+            f"data.dir={str(folder)!r}, has only one of train/ and test/, must have both or neither"
+        )
+    return parts if all(there) else [("train", folder)]
+
+
+def _folders(home: Path, what: str) -> list[Path]:
+    """Return the folders inside, in order; hidden ones are not data."""
+    inside = sorted(path for path in home.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not inside:
+        raise ValueError(f"{home}: no folders, must have one per {what}")
+    return inside
+
+
+def _images(home: Path) -> list[Path]:
+    return sorted(path for path in home.iterdir() if is_image(path))

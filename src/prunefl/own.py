@@ -1,0 +1,31 @@
+"""Find what a user names in a config as `package.module:function`."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def own_function(setting: str, spec: str) -> Callable[..., Any]:
+    """Return the function that `package.module:function` names, looked for in the working folder too.
+
+    Args:
+        setting: the config key that holds the spec, for the error message.
+    """
+    module_name, _, function_name = spec.partition(":")
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, SyntaxError) as error:
+        raise ValueError(f"{setting}={spec!r}, {module_name!r} cannot be imported: {error}") from error
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
+    function: Callable[..., Any] | None = getattr(module, function_name, None)
+    if not callable(function):
+        raise ValueError(f"{setting}={spec!r}, module {module_name!r} has no function {function_name!r}")
+    return function

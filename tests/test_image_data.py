@@ -1,0 +1,271 @@
+"""CIFAR-10, ImageNet-100 and CelebA come out of small trees in their official layout."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from prunefl import data
+from prunefl.data.celeba import split_by_person
+from prunefl.data.cifar10 import MEAN, STD
+from prunefl.data.photos import Photos, random_boxes
+from prunefl.data.transform import to_unit
+
+Image = pytest.importorskip("PIL.Image")
+RANDOM = np.random.default_rng(1)
+
+
+def pixels(*shape: int) -> np.ndarray:
+    return RANDOM.integers(0, 256, shape, dtype=np.uint8)
+
+
+def every(samples: data.Samples) -> tuple[torch.Tensor, torch.Tensor]:
+    return samples.batch(torch.arange(len(samples)))
+
+
+def write_cifar(folder: Path, records: int = 12) -> dict[str, np.ndarray]:
+    home = folder / "cifar-10-batches-bin"
+    home.mkdir(parents=True)
+    files = {}
+    for name in [*[f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin"]:
+        files[name] = pixels(records, 3073)
+        files[name][:, 0] %= 10
+        (home / name).write_bytes(files[name].tobytes())
+    return files
+
+
+def test_cifar_comes_out_of_its_binary_files_standardised(tmp_path: Path) -> None:
+    files = write_cifar(tmp_path)
+    federation = data.load("cifar10", tmp_path, partition="iid", clients=5)
+    x, y = every(federation.test)
+    assert y.tolist() == files["test_batch.bin"][:, 0].tolist()
+    mean, std = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
+    stored = ((x * std + mean) * 255).round().byte().flatten(1)
+    assert torch.equal(stored, torch.from_numpy(files["test_batch.bin"][:, 1:]))
+    drawn = torch.cat([client.rows for client in federation.clients])  # type: ignore[attr-defined]
+    assert drawn.sort().values.tolist() == list(range(60))
+
+
+def test_cifar_is_augmented_in_training_only(tmp_path: Path) -> None:
+    write_cifar(tmp_path)
+    federation = data.load("cifar10", tmp_path, clients=1)
+    rows = torch.arange(60)
+    plain = federation.clients[0].batch(rows)[0]
+    augmented = federation.clients[0].batch(rows, torch.Generator().manual_seed(0))[0]
+    assert not torch.equal(plain, augmented)
+    without = data.load("cifar10", tmp_path, clients=1, augment=False).clients[0]
+    assert torch.equal(without.batch(rows, torch.Generator().manual_seed(0))[0], plain)
+    test = federation.test
+    assert torch.equal(test.batch(rows[:12], torch.Generator().manual_seed(0))[0], every(test)[0])
+
+
+@pytest.mark.parametrize("cut", [-1, -3073])
+def test_half_a_cifar_file_is_named(tmp_path: Path, cut: int) -> None:
+    write_cifar(tmp_path)
+    path = tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin: \d+ bytes, must be 36876.*get it again"):
+        data.load("cifar10", tmp_path)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"has no data_batch_3\.bin"):
+        data.load("cifar10", tmp_path)
+
+
+CIFAR = Path(os.environ.get("PRUNEFL_CIFAR10", "absent"))
+
+
+@pytest.mark.skipif(not CIFAR.is_dir(), reason="PRUNEFL_CIFAR10 does not name a folder with the real files")
+def test_real_cifar_has_five_thousand_of_each_class(tmp_path: Path) -> None:
+    federation = data.load("cifar10", CIFAR, clients=100, cache=tmp_path)
+    labels = torch.cat([client.labels[client.rows] for client in federation.clients])  # type: ignore[attr-defined]
+    assert torch.bincount(labels).tolist() == [5000] * 10
+    assert torch.bincount(every(federation.test)[1]).tolist() == [1000] * 10
+
+
+def save(path: Path, image: np.ndarray) -> np.ndarray:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image).save(path, format="PNG")
+    return image
+
+
+def write_imagenet(folder: Path, flat: bool = False) -> dict[str, np.ndarray]:
+    """101 classes, the last of which is not used; PNG pixels under JPEG names keep it exact."""
+    images, lines = {}, ["ImageId,PredictionString"]
+    for i in range(101):
+        name = f"n{i:08d}"
+        save(folder / "train" / name / f"{name}_1.JPEG", pixels(4 + i % 3, 5, 3))
+        image = f"ILSVRC2012_val_{i:08d}"
+        place = folder / "val" / f"{image}.JPEG" if flat else folder / "val" / name / f"{image}.JPEG"
+        images[name] = save(place, np.full((256, 300, 3), i, np.uint8))
+        lines.append(f"{image},{name} 1 2 3 4")
+    if flat:
+        (folder / "LOC_val_solution.csv").write_text("\n".join(lines))
+    return images
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_imagenet_is_the_first_hundred_folders(tmp_path: Path, flat: bool) -> None:
+    write_imagenet(tmp_path, flat)
+    federation = data.load("imagenet100", tmp_path, clients=10)
+    assert federation.classes == 100
+    assert federation.input_shape == (3, 168, 168)
+    assert [len(federation.clients), sum(map(len, federation.clients)), len(federation.test)] == [
+        10,
+        100,
+        100,
+    ]
+    x, y = federation.test.batch(torch.tensor([0, 7]))
+    assert x.shape == (2, 3, 168, 168)
+    assert y.tolist() == [0, 7]
+    red = torch.tensor([0.0, 7.0]) / 255
+    torch.testing.assert_close(x[:, 0, 80, 80], (red - 0.485) / 0.229)
+    augmented = federation.clients[0].batch(torch.arange(3), torch.Generator().manual_seed(0))[0]
+    assert augmented.shape == (3, 3, 168, 168)
+
+
+def test_imagenet_with_too_few_classes_or_no_annotations_is_refused(tmp_path: Path) -> None:
+    write_imagenet(tmp_path, flat=True)
+    (tmp_path / "LOC_val_solution.csv").unlink()
+    with pytest.raises(ValueError, match=r"neither class folders nor LOC_val_solution\.csv"):
+        data.load("imagenet100", tmp_path)
+    for name in ("n00000000", "n00000001"):
+        (tmp_path / "train" / name / f"{name}_1.JPEG").unlink()
+        (tmp_path / "train" / name).rmdir()
+    with pytest.raises(ValueError, match="99 class folders, must be >= 100"):
+        data.load("imagenet100", tmp_path)
+
+
+def test_a_corrupt_image_is_named_and_leaves_no_cache(tmp_path: Path) -> None:
+    write_imagenet(tmp_path)
+    path = tmp_path / "train" / "n00000042" / "n00000042_1.JPEG"
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(ValueError, match=r"n00000042_1\.JPEG: corrupt image") as caught:
+        data.load("imagenet100", tmp_path, cache=tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def photos(sizes: list[tuple[int, int]], crop: int) -> Photos:
+    parts = [pixels(3, h, w) for h, w in sizes]
+    starts = np.cumsum([0, *[p.size for p in parts[:-1]]])
+    table = np.array([(s, h, w) for s, (h, w) in zip(starts, sizes, strict=True)])
+    store = np.concatenate([p.ravel() for p in parts])
+    rows = torch.arange(len(sizes))
+    return Photos(store, table, rows.clone(), rows, to_unit, crop)
+
+
+def test_photographs_of_unequal_sizes_are_cut_in_the_middle() -> None:
+    some = photos([(9, 20), (12, 8), (8, 8)], 8)
+    x, y = some.batch(torch.tensor([1, 0]))
+    expected = [some._photo(1)[:, 2:10, :], some._photo(0)[:, 0:8, 6:14]]
+    assert torch.equal((x * 255).round().byte(), torch.from_numpy(np.stack(expected)))
+    assert y.tolist() == [1, 0]
+
+
+def test_random_boxes_fit_and_have_the_drawn_area_and_aspect() -> None:
+    sizes = torch.tensor([[256, 341], [400, 256], [256, 256]]).repeat(2000, 1)
+    boxes = random_boxes(sizes, torch.Generator().manual_seed(0))
+    top, left, height, width = boxes.T
+    assert int(torch.stack([top, left]).min()) >= 0
+    assert bool((top + height <= sizes[:, 0]).all())
+    assert bool((left + width <= sizes[:, 1]).all())
+    share = height * width / sizes.prod(1)
+    assert 0.075 < float(share.min()) < 0.1
+    assert float(share.max()) > 0.9
+    aspect = width / height
+    assert 0.74 < float(aspect.min()) < 0.77
+    assert 1.3 < float(aspect.max()) < 1.35
+    # log-uniform: as often wide as tall
+    assert float((aspect > 1).float().mean()) == pytest.approx(0.5, abs=0.05)
+    # positions reach both edges
+    assert int((left == 0).sum()) > 0
+    assert int((left + width == sizes[:, 1]).sum()) > 0
+
+
+def test_an_image_no_box_fits_gives_its_middle() -> None:
+    box = random_boxes(torch.tensor([[10, 1000]]), torch.Generator().manual_seed(0), (0.9, 1.0))
+    assert box.tolist() == [[0, 493, 10, 13]]
+
+
+def test_random_crops_repeat_with_their_generator() -> None:
+    some = photos([(30, 40), (40, 30), (35, 35)], 16)
+    rows = torch.tensor([0, 1, 2, 0])
+    first = some.batch(rows, torch.Generator().manual_seed(1))[0]
+    assert first.shape == (4, 3, 16, 16)
+    assert torch.equal(first, some.batch(rows, torch.Generator().manual_seed(1))[0])
+    assert not torch.equal(first, some.batch(rows, torch.Generator().manual_seed(2))[0])
+    plain = some.plain().batch(rows, torch.Generator().manual_seed(1))[0]
+    assert torch.equal(plain, some.batch(rows)[0])
+
+
+def write_celeba(folder: Path, counts: list[int]) -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """Persons take turns in the identity file, as in the real one."""
+    people = [p for n in range(max(counts)) for p, count in enumerate(counts) if n < count]
+    names = [f"{i:06d}.jpg" for i in range(1, len(people) + 1)]
+    smiles = {name: int(RANDOM.integers(0, 2)) for name in names}
+    for i, name in enumerate(names):
+        save(folder / "img_align_celeba" / name, np.full((218, 178, 3), i, np.uint8))
+    (folder / "identity_CelebA.txt").write_text(
+        "".join(f"{name} {9000 - person}\n" for name, person in zip(names, people, strict=True))
+    )
+    rows = [f"{name}  1 {'1' if smiles[name] else '-1'} -1" for name in names]
+    header = [str(len(names)), "Arched_Eyebrows Smiling Young "]
+    (folder / "list_attr_celeba.txt").write_text("\n".join([*header, *rows]) + "\n")
+    return names, dict(zip(names, people, strict=True)), smiles
+
+
+def test_celeba_keeps_persons_with_five_images_and_tells_smiles(tmp_path: Path) -> None:
+    names, person_of, smiles = write_celeba(tmp_path, [5, 4, 10, 7])
+    federation = data.load("celeba", tmp_path, partition="person", clients=3)
+    assert federation.input_shape == (3, 84, 84)
+    # of 5, 10 and 7 images nine tenths, rounded down, are for training
+    assert [len(client) for client in federation.clients] == [4, 9, 6]
+    assert len(federation.test) == 3
+    held: list[list[str]] = []
+    for part in (*federation.clients, federation.test):
+        x, y = every(part)
+        number = ((x[:, 0, 40, 40] * 0.229 + 0.485) * 255).round().long()
+        held.append([names[i] for i in number.tolist()])
+        assert y.tolist() == [smiles[name] for name in held[-1]]
+    assert [{person_of[name] for name in part} for part in held] == [{0}, {2}, {3}, {0, 2, 3}]
+    assert len({name for part in held for name in part}) == 22
+
+
+def test_celebas_split_is_the_same_for_every_seed(tmp_path: Path) -> None:
+    write_celeba(tmp_path, [5, 6])
+    tests = [every(data.load("celeba", tmp_path, clients=2, seed=seed).test)[0] for seed in (0, 1)]
+    assert torch.equal(*tests)
+
+
+def test_split_by_person_leaves_everybody_something_to_train_on() -> None:
+    persons = torch.arange(6).repeat_interleave(torch.tensor([5, 6, 10, 19, 20, 30]))
+    train, test = split_by_person(persons)
+    assert torch.bincount(persons[train]).tolist() == [4, 5, 9, 17, 18, 27]
+    assert torch.cat([train, test]).sort().values.tolist() == list(range(90))
+
+
+def test_a_missing_or_malformed_annotation_of_celeba_is_named(tmp_path: Path) -> None:
+    names, _, _ = write_celeba(tmp_path, [5, 6])
+    attributes = tmp_path / "list_attr_celeba.txt"
+    whole = attributes.read_text()
+    attributes.write_text(whole.replace("Smiling", "Smirking"))
+    with pytest.raises(ValueError, match="line 2 does not name Smiling"):
+        data.load("celeba", tmp_path)
+    attributes.write_text(whole[:-8])
+    with pytest.raises(ValueError, match=r"list_attr_celeba\.txt, line 13.*must hold 1 or -1"):
+        data.load("celeba", tmp_path)
+    attributes.write_text("\n".join(whole.splitlines()[:-1]))
+    with pytest.raises(ValueError, match=rf"no line for {names[-1]}"):
+        data.load("celeba", tmp_path)
+    attributes.unlink()
+    with pytest.raises(ValueError, match=r"has no list_attr_celeba\.txt"):
+        data.load("celeba", tmp_path)
+    attributes.write_text(whole)
+    (tmp_path / "img_align_celeba" / names[3]).unlink()
+    with pytest.raises(ValueError, match=rf"{names[3]}: no such image"):
+        data.load("celeba", tmp_path)
+    (tmp_path / "identity_CelebA.txt").write_text("000001.jpg\n")
+    with pytest.raises(ValueError, match=r"identity_CelebA\.txt, line 1.*must be an image and a person"):
+        data.load("celeba", tmp_path)

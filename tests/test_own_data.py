@@ -1,0 +1,222 @@
+"""A user's own data: folders, a CSV index, a NumPy file, a function; whole or refused by name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from prunefl import data
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def save(path: Path, value: int, size: tuple[int, int] = (6, 6), colour: bool = False) -> None:
+    """Write an image whose every pixel is `value`, by which a test knows it again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (*size, 3) if colour else size
+    Image.fromarray(np.full(shape, value, np.uint8)).save(path)
+
+
+def contents(samples: data.Samples) -> list[tuple[int, int]]:
+    x, y = samples.batch(torch.arange(len(samples)))
+    return [(round(255 * float(image[0, 0, 0])), int(label)) for image, label in zip(x, y, strict=True)]
+
+
+def test_a_folder_per_class_with_test_data(tmp_path: Path) -> None:
+    for i in range(12):
+        save(tmp_path / "train" / ("cat", "dog", "eel")[i % 3] / f"{i:02d}.png", i)
+    save(tmp_path / "test" / "dog" / "a.png", 100)
+    save(tmp_path / "test" / "eel" / "b.png", 101)
+    federation = data.load("folder-per-class", tmp_path, partition="shards", clients=3, shards=1)
+    assert federation.classes == 3
+    assert federation.input_shape == (1, 6, 6)
+    assert sorted(map(contents, federation.clients)) == [
+        [(i, label) for i in range(label, 12, 3)] for label in range(3)
+    ]
+    assert contents(federation.test) == [(100, 1), (101, 2)]
+
+
+def test_a_folder_per_class_without_test_data_holds_out_a_tenth_of_each(tmp_path: Path) -> None:
+    for i in range(40):
+        save(tmp_path / f"{i % 2 + 9}" / f"{i:02d}.png", i)
+    federation = data.load("folder-per-class", tmp_path, clients=4)
+    assert sum(map(len, federation.clients)) == 36
+    # labels are counted as numbers: 9 before 10
+    assert sorted(contents(federation.test)) == [(18, 0), (19, 1), (38, 0), (39, 1)]
+
+
+def test_a_folder_per_client(tmp_path: Path) -> None:
+    for client, images in {"ann": {"a": [1, 2], "b": [3]}, "bob": {"b": [4, 5]}}.items():
+        for label, values in images.items():
+            for value in values:
+                save(tmp_path / "train" / client / label / f"{value}.png", value)
+    save(tmp_path / "test" / "b" / "9.png", 9)
+    federation = data.load("folder-per-client", tmp_path)
+    assert [contents(c) for c in federation.clients] == [[(1, 0), (2, 0), (3, 1)], [(4, 1), (5, 1)]]
+    assert contents(federation.test) == [(9, 1)]
+    assert federation.cut == "2 clients of 1 client"
+
+
+def write_csv(folder: Path, lines: list[str], header: str = "file,label,client,split") -> Path:
+    for i in range(8):
+        save(folder / "images" / f"{i}.png", i)
+    path = folder / "index.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def test_a_csv_index_with_clients(tmp_path: Path) -> None:
+    rows = [
+        f"images/{i}.png,{'yes' if i % 2 else 'no'},site{i % 3},{'test' if i > 5 else 'train'}"
+        for i in range(8)
+    ]
+    path = write_csv(tmp_path, rows)
+    for where in (path, tmp_path):
+        federation = data.load("csv", where)
+        assert [contents(c) for c in federation.clients] == [
+            [(0, 0), (3, 1)],
+            [(1, 1), (4, 0)],
+            [(2, 0), (5, 1)],
+        ]
+        assert contents(federation.test) == [(6, 0), (7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "message"),
+    [
+        ("file,client", "images/0.png,a", "no column 'label'"),
+        ("file,label,client,split", "images/0.png,1,a,valid", "line 2: split='valid', must be train or test"),
+        ("file,label,client,split", "images/0.png,1,,train", "line 2: empty client"),
+        ("file,label,client,split", "images/0.png,,a,train", "line 2: empty file or label"),
+        (
+            "file,label,client,split",
+            "images/99.png,1,a,train",
+            r"99\.png: no such image, though it is listed",
+        ),
+    ],
+)
+def test_a_bad_csv_index_is_named_by_line(tmp_path: Path, header: str, line: str, message: str) -> None:
+    write_csv(tmp_path, [line, "images/1.png,1,a,train", "images/2.png,1,a,test"], header)
+    with pytest.raises(ValueError, match=message):
+        data.load("csv", tmp_path)
+
+
+def test_images_of_unequal_sizes_need_a_size(tmp_path: Path) -> None:
+    for i in range(10):
+        save(tmp_path / "a" / f"{i}.png", i, (6, 6 + i % 2))
+        save(tmp_path / "b" / f"{i}.png", i, colour=i == 3)
+    with pytest.raises(ValueError, match=r"1\.png: 6×7 pixels where 0\.png has 6×6: set data\.size"):
+        data.load("folder-per-class", tmp_path)
+    federation = data.load("folder-per-class", tmp_path, size=8, clients=2)
+    # one image in colour makes them all have three channels
+    assert federation.input_shape == (3, 8, 8)
+    assert contents(federation.test) == [(9, 0), (9, 1)]
+
+
+def test_a_corrupt_own_image_is_named(tmp_path: Path) -> None:
+    for i in range(10):
+        save(tmp_path / "a" / f"{i}.png", i)
+    (tmp_path / "a" / "4.png").write_bytes(b"not an image")
+    with pytest.raises(ValueError, match=r"4\.png: corrupt image"):
+        data.load("folder-per-class", tmp_path)
+
+
+def test_empty_and_half_made_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no folders, must have one per class"):
+        data.load("folder-per-class", tmp_path)
+    save(tmp_path / "train" / "ann" / "a" / "1.png", 1)
+    with pytest.raises(ValueError, match="has only one of train/ and test/"):
+        data.load("folder-per-client", tmp_path)
+    (tmp_path / "test" / "a").mkdir(parents=True)
+    (tmp_path / "train" / "bob" / "a").mkdir(parents=True)
+    with pytest.raises(ValueError, match="client 'bob' has 0 images"):
+        data.load("folder-per-client", tmp_path)
+
+
+def test_a_numpy_file_with_clients(tmp_path: Path) -> None:
+    x = np.arange(6 * 4, dtype=np.uint8).reshape(6, 2, 2)
+    path = tmp_path / "own.npz"
+    clients = np.array(["b", "a", "b", "a", "b", "b"])
+    np.savez(
+        path, x_train=x, y_train=np.arange(6) % 3, client_train=clients, x_test=x[:2], y_test=np.array([1, 0])
+    )
+    federation = data.load("npz", path)
+    assert federation.input_shape == (1, 2, 2)
+    assert [contents(c) for c in federation.clients] == [
+        [(4, 1), (12, 0)],
+        [(0, 0), (8, 2), (16, 1), (20, 2)],
+    ]
+    assert contents(federation.test) == [(0, 1), (4, 0)]
+
+
+def test_a_numpy_file_of_floats_without_clients_or_test(tmp_path: Path) -> None:
+    path = tmp_path / "own.npz"
+    x = np.random.default_rng(0).normal(size=(50, 7))
+    np.savez(path, x_train=x, y_train=np.zeros(50, np.int32))
+    federation = data.load("npz", path, clients=3)
+    assert federation.input_shape == (7,)
+    assert [sum(map(len, federation.clients)), len(federation.test)] == [45, 5]
+    values, _ = federation.test.batch(torch.arange(5))
+    assert torch.equal(values, torch.from_numpy(x[9::10]).float())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x_train": np.zeros((2, 3))}, "no array y_train"),
+        (
+            {"x_train": np.zeros((2, 3)), "y_train": np.zeros(3, int)},
+            "y_train is int64.*must be 2 whole numbers",
+        ),
+        ({"x_train": np.zeros((2, 3)), "y_train": np.zeros(2)}, "y_train is float64"),
+        (
+            {"x_train": np.zeros((2, 3), int), "y_train": np.zeros(2, int)},
+            "x_train is int64, must be uint8 or float",
+        ),
+        ({"x_train": np.full((2, 3), np.nan), "y_train": np.zeros(2, int)}, "not finite"),
+        ({"x_train": np.array([{}, 1], dtype=object), "y_train": np.zeros(2, int)}, "plain arrays"),
+        ({"x_train": np.zeros((9, 3)), "y_train": np.zeros(9, int)}, "has no test samples"),
+        (
+            {"x_train": np.zeros((2, 3)), "y_train": np.zeros(2, int), "client_train": np.zeros(3)},
+            r"client_train is \(3,\), must be \(2,\)",
+        ),
+    ],
+)
+def test_a_bad_numpy_file_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    path = tmp_path / "own.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match=message):
+        data.load("npz", path)
+
+
+def test_half_a_numpy_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.npz"
+    np.savez(path, x_train=np.zeros((20, 3)), y_train=np.zeros(20, int))
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match=r"not a whole \.npz file"):
+        data.load("npz", path)
+
+
+def test_an_own_function_makes_the_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_source.py").write_text(
+        "import torch\n"
+        "from torch.utils.data import TensorDataset\n"
+        "from prunefl.data import Federation, wrap_all\n"
+        "def two(folder):\n"
+        "    sets = [TensorDataset(torch.zeros(n, 3), torch.zeros(n).long()) for n in (4, 5, 6)]\n"
+        "    parts = wrap_all(sets)\n"
+        "    return Federation(parts[:2], parts[2], 2, (3,), folder.name)\n"
+        "def wrong(folder): return [1]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    federation = data.load("own_source:two", tmp_path)
+    assert [len(c) for c in federation.clients] == [4, 5]
+    assert federation.name == tmp_path.name
+    with pytest.raises(ValueError, match=r"must return a prunefl\.data\.Federation or Source, got list"):
+        data.load("own_source:wrong", tmp_path)
+
+
+def test_only_own_images_are_resized(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"data\.size=8, must be 0 for mnist"):
+        data.load("mnist", tmp_path, size=8)
