@@ -42,7 +42,7 @@ def gradient_at(
     with sparse.collect_gradients(model, sums, mode="plain"):
         for inputs, labels in batches:
             model.zero_grad()
-            criterion(model(inputs), labels).backward()  # type: ignore[no-untyped-call]
+            criterion(model(inputs), labels).backward()
     return importance.mean(sums, len(batches))
 
 

@@ -94,7 +94,7 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
 
 def load_latest(folder: Path) -> tuple[ServerState, dict[str, Any], list[str]] | None:
     """Return the newest readable state, its extra, and what is wrong with newer ones; None if there is none."""
-    complaints = []
+    complaints: list[str] = []
     for path in _found(folder):
         try:
             return (*_load(path), complaints)

@@ -58,7 +58,9 @@ def handle(
     reply = asks.before_training(reply, order.ask, trainer, values, masks, batches, criterion)
     model = trainer.load(values, masks)
     seed_dropout(model, generator(config.run.seed, "dropout", order.round, client))
-    state = replace(state, masks=masks, **_opened_sums(order, state, trainer, len(batches)))
+    state = replace(state, masks=masks)
+    if order.ask.collect:
+        state = _with_open_sums(state, trainer, len(batches))
     loss, gradients = local_update(model, batches, order, state, config)
     trained, own_masks = asks.after_training(order, model, masks, gradients, batches[-1:], criterion)
     reply = replace(reply, loss=loss, seconds=time.perf_counter() - started)
@@ -97,12 +99,10 @@ def local_update(
     return total / len(batches), gradients or {}
 
 
-def _opened_sums(order: Order, state: ClientState, trainer: Trainer, steps: int) -> dict[str, State | int]:
-    """Return the sums that this round adds to (a copy: state in, state out) and the steps then in them."""
-    if not order.ask.collect:
-        return {}
+def _with_open_sums(state: ClientState, trainer: Trainer, steps: int) -> ClientState:
+    """Return the state with sums that so many steps will be added to; a copy: state in, state out."""
     sums = state.sums or importance.empty_sums(trainer.parameter_shapes)
-    return {"sums": {name: value.clone() for name, value in sums.items()}, "steps": state.steps + steps}
+    return replace(state, sums={n: total.clone() for n, total in sums.items()}, steps=state.steps + steps)
 
 
 def _packed(

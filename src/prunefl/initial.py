@@ -95,7 +95,7 @@ def one_pass(
             optimizer.zero_grad()
             logits = model(inputs)
             loss = criterion(logits, labels)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             right += int((logits.detach().argmax(1) == labels).sum())
             total += len(labels)

@@ -1,7 +1,6 @@
 """Which weights a reconfiguration may change, the set P, and how large the model may be (SPEC 3 and 6)."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 import torch
@@ -9,7 +8,8 @@ from torch import Tensor
 
 from prunefl.masks import Masks
 
-Scope = Literal["layer", "global"]
+Scope = str
+"""Of what the prunable share is taken: "layer" or "global"."""
 
 
 def prunable_fraction(round_index: int, first: float = 0.3, halves_every: float = 10_000) -> float:

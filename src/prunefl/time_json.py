@@ -23,7 +23,9 @@ def _described(device: TimeModel) -> dict[str, Any]:
         return {"constant": device.constant, "per_weight": dict(device.per_weight)}
     if isinstance(device, KinkedTime):
         return {"constant": device.constant, "ways": dict(device.ways)}
-    raise ValueError(f"time model {type(device).__name__} cannot be sent; use LinearTime, KinkedTime or FleetTime")
+    raise ValueError(
+        f"time model {type(device).__name__} cannot be sent; use LinearTime, KinkedTime or FleetTime"
+    )
 
 
 def _device(entry: dict[str, Any]) -> DeviceTime:

@@ -44,9 +44,12 @@ def run(
     config, name = resolve(arguments or [], seed, out if resume else None)
     folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
     with _stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
-        finished = run_config(
-            config, folder, resume, lambda record: progress.show(record) or interrupted.is_set()
-        )
+
+        def on_record(record: Record) -> bool:
+            progress.show(record)
+            return bool(interrupted.is_set())
+
+        finished = run_config(config, folder, resume, on_record)
     for complaint in finished.complaints:
         print(f"skipped: {complaint}", file=sys.stderr)
     draw_run(finished.records, folder)

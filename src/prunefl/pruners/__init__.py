@@ -36,7 +36,7 @@ class Seen:
     """
 
     round: int
-    weights: State
+    weights: Mapping[str, Tensor]
     masks: Masks
     statistic: State | None
     replies: Sequence[Reply]

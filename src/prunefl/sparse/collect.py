@@ -33,7 +33,7 @@ def collect_gradients(
                 undo.callback(setattr, layers[name], "collection", None)
             elif name in parameters:
                 _check_shape(name, total, tuple(parameters[name].shape))
-                hook = parameters[name].register_hook(collection.add)  # type: ignore[no-untyped-call]
+                hook = parameters[name].register_hook(collection.add)
                 undo.callback(hook.remove)
             else:
                 raise ValueError(f"sums[{name!r}] must name a parameter of the model")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from prunefl.sparse.pruned import Collection, PrunedLayer, wrong_shape
 from prunefl.sparse.spec import Spec
