@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
+from wire_models import random_masks, same_bits, small_model, state_of, template_of
 
 from prunefl import masks as pattern
 from prunefl import wire
@@ -10,30 +11,9 @@ from prunefl import wire
 KINDS = ["bitmap", "indices", "coded", "change", None]
 
 
-def small_model() -> nn.Module:
-    torch.manual_seed(1)
-    return nn.Sequential(
-        nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), nn.Flatten(), nn.Linear(20, 7), nn.Linear(7, 3)
-    )
-
-
-def state_of(model: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
-
-
-def random_masks(model: nn.Module, density: float, seed: int = 0) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    full = pattern.full_masks(model, pattern.prunable_names(model))
-    return {name: torch.rand(mask.shape, generator=generator) < density for name, mask in full.items()}
-
-
 @pytest.fixture(name="model")
 def _model() -> nn.Module:
     return small_model()
-
-
-def template_of(model: nn.Module) -> wire.Template:
-    return wire.Template.of(model, pattern.prunable_names(model))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -46,7 +26,7 @@ def test_every_kind_brings_back_state_and_masks_to_the_bit(model: nn.Module, kin
     assert list(found_masks) == list(masks)
     for name, tensor in state.items():
         expected = tensor[masks[name]] if name in masks else tensor
-        assert torch.equal(found[name].view(torch.int32), expected.contiguous().view(torch.int32))
+        assert same_bits(found[name], expected)
     assert all(torch.equal(found_masks[name], masks[name]) for name in masks)
 
 

@@ -1,10 +1,11 @@
 """The one exception of the wire format, so that a receiver has one thing to catch."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 Reason = Literal[
     "truncated", "corrupted", "foreign", "version", "model", "digest", "counts", "values", "argument"
 ]
+REASONS: tuple[str, ...] = get_args(Reason)
 
 
 class WireError(ValueError):

@@ -116,10 +116,14 @@ def parse(data: bytes) -> Message:
     rest = _take(view, at, 4 * header.rest)
     if view.size != at + rest.size + CHECKSUM_BYTES:
         raise WireError("corrupted", f"{view.size - at - rest.size - CHECKSUM_BYTES} bytes too many")
-    if int(view[-8:].view("<u8")[0]) != _coding.checksum(view[:-8]):
+    if _stored_checksum(view) != _coding.checksum(view[:-CHECKSUM_BYTES]):
         raise WireError("corrupted", "the checksum does not match")
     _check_layers(header)
     return Message(header, tuple(patterns), tuple(values), rest)
+
+
+def _stored_checksum(view: Bytes) -> int:
+    return int.from_bytes(view[-CHECKSUM_BYTES:].tobytes(), "little")
 
 
 def _read_header(view: Bytes) -> Header:

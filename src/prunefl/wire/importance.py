@@ -40,11 +40,11 @@ def unpack_importance(data: bytes, template: Template, *, signed: bool = False) 
     message = open_message(data, "importance")
     header = message.header
     shapes = _expected(header, template)
-    names = sorted(shapes)
+    names, choices = sorted(shapes), values.IMPORTANCE_PRECISIONS
     if [layer.size for layer in header.layers] != [size_of(shapes[name]) for name in names] or header.rest:
         raise WireError("counts", "the message's counts are not those of the model")
-    if any(layer.kind != "dense" for layer in header.layers):
-        raise WireError("corrupted", "importance with a pattern")
+    if any(layer.kind != "dense" for layer in header.layers) or header.precision not in choices:
+        raise WireError("corrupted", f"importance in {header.precision}, or with a pattern")
     found = {
         name: values.decode(name, part, layer.live, header.precision, negative=signed).reshape(shapes[name])
         for name, layer, part in zip(names, header.layers, message.values, strict=True)

@@ -14,7 +14,7 @@ from prunefl.wire.format import Bytes
 from prunefl.wire.values import flat
 
 State = Mapping[str, Tensor]
-"""Name -> float32 tensor; one that has a mask is in its own shape, or holds its live values, shape (live,)."""
+"""Name -> float32 tensor; one with a mask is in its own shape, or holds its live values, shape (live,)."""
 
 
 def bits_of(mask: Tensor) -> Bytes:
@@ -42,10 +42,8 @@ def live_values(name: str, tensor: Tensor, mask: Tensor) -> NDArray[np.float32]:
 
 def dense(state: State, masks: Masks) -> dict[str, Tensor]:
     """Return the state with every tensor in its own shape, and zeros at pruned positions."""
-    return {
-        name: _spread(name, tensor, masks[name]) if name in masks else tensor
-        for name, tensor in state.items()
-    }
+    spread = {name: _spread(name, state[name], mask) for name, mask in masks.items()}
+    return {name: spread.get(name, tensor) for name, tensor in state.items()}
 
 
 def same(one: Masks, other: Masks | None) -> bool:

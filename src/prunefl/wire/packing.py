@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from prunefl import _coding
@@ -39,8 +40,8 @@ def pack(
         known: masks that the receiver has. If they are the same, no pattern is sent.
         digest: `masks.digest(masks)` where the caller has it already: it takes longer than all the rest.
         precision: of the weights that have a mask: float32, bfloat16, float16, int8. All else stays float32.
-        kind: of every layer's pattern: dense, bitmap, indices, coded, change, values. Default: for each layer the
-            smallest.
+        kind: of every layer's pattern: dense, bitmap, indices, coded, change, values. Default: for
+            each layer the smallest.
     """
     if precision not in values.STATE_PRECISIONS:
         choices = ", ".join(values.STATE_PRECISIONS)
@@ -73,8 +74,9 @@ def pack_with_feedback(
 ) -> tuple[bytes, Residual]:
     """Return a message of fewer bits, and what its rounding kept back, to be given here again next time.
 
-    Error feedback: the residual is added to the values before they are rounded, so over the rounds nothing is lost.
-    None starts from zero, and so does a residual of other masks: its positions are not these.
+    Error feedback: the residual is added to the values before they are rounded, so over
+    the rounds nothing is lost. None starts from zero; so does a residual of other masks, as its positions are
+    not these.
     """
     digest = pattern.digest(masks)
     kept = residual.values if residual is not None and residual.digest == digest else {}
@@ -88,7 +90,7 @@ def pack_with_feedback(
     return data, Residual(digest, left)
 
 
-def _add(live: np.ndarray, kept: Tensor | None) -> Tensor:
+def _add(live: NDArray[np.float32], kept: Tensor | None) -> Tensor:
     return torch.from_numpy(live) if kept is None else torch.from_numpy(live) + kept
 
 
@@ -99,9 +101,7 @@ def _check_arguments(state: State, masks: Masks, known: Masks | None, kind: str 
         format.code_of(format.KINDS, "kind", kind)
     for name, mask in masks.items():
         if mask.numel() > format.MAX_WEIGHTS:
-            raise WireError(
-                "counts", f"{name} has {mask.numel()} weights, must be at most {format.MAX_WEIGHTS}"
-            )
+            raise WireError("counts", f"{name} has {mask.numel()} weights, the most is {format.MAX_WEIGHTS}")
         if known is not None and (name not in known or known[name].shape != mask.shape):
             raise WireError("argument", f"the known masks have no {name} of shape {tuple(mask.shape)}")
 

@@ -1,0 +1,267 @@
+"""Bad input is refused by one exception that names what is wrong, and nothing of it is used."""
+
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from reference import xxh64
+from torch import Tensor
+from wire_models import random_masks, small_model, state_of, template_of
+
+from prunefl import masks as pattern
+from prunefl import wire
+
+MODEL = small_model()
+STATE, MASKS, TEMPLATE = state_of(MODEL), random_masks(MODEL, 0.4), template_of(MODEL)
+KNOWN = {pattern.digest(MASKS): MASKS}
+WORDS = 56  # where the layer words begin
+NUM_LAYERS = 3
+
+
+def sealed(data: bytes) -> bytes:
+    """Return the message with a right checksum, as somebody with bad intent would send it."""
+    return data[:-8] + struct.pack("<Q", xxh64(data[:-8]))
+
+
+def patched(data: bytes, at: int, part: bytes) -> bytes:
+    return sealed(data[:at] + part + data[at + len(part) :])
+
+
+def refusal(data: bytes, template: wire.Template = TEMPLATE) -> wire.WireError:
+    with pytest.raises(wire.WireError) as caught:
+        wire.unpack(data, template, KNOWN)
+    return caught.value
+
+
+def word(kind: int, size: int, live: int) -> bytes:
+    return struct.pack("<Q", kind << 60 | size << 30 | live)
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "indices", "coded", "values", "change"])
+def test_every_truncation_is_refused(kind: str) -> None:
+    data = wire.pack(STATE, MASKS, known=MASKS, kind=kind)
+    reasons = {refusal(data[:length]).reason for length in range(len(data))}
+    assert reasons == {"truncated"}
+
+
+def test_trailing_bytes_are_refused() -> None:
+    assert "2 bytes too many" in str(refusal(wire.pack(STATE, MASKS) + b"ab"))
+
+
+def test_every_flipped_bit_is_refused() -> None:
+    data = wire.pack(STATE, MASKS, kind="coded")
+    for at in range(len(data)):
+        refusal(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+
+
+def test_a_flipped_value_is_named_corrupted() -> None:
+    data = bytearray(wire.pack(STATE, MASKS))
+    data[-20] ^= 1
+    assert refusal(bytes(data)).reason == "corrupted"
+
+
+@pytest.mark.parametrize("data", [b"\x80\x04\x95 a pickle, perhaps", b"GET / HTTP/1.1" * 9, b"PK\x03\x04"])
+def test_foreign_bytes_are_refused(data: bytes) -> None:
+    assert refusal(data).reason == "foreign"
+
+
+def test_nothing_at_all_is_truncated() -> None:
+    assert refusal(b"").reason == "truncated"
+
+
+def test_what_is_not_bytes_is_foreign() -> None:
+    assert refusal("PFLW").reason == "foreign"  # type: ignore[arg-type]
+
+
+def test_a_newer_version_is_named() -> None:
+    error = refusal(patched(wire.pack(STATE, MASKS), 4, b"\x02"))
+    assert error.reason == "version"
+    assert "version 2, this program reads 1" in str(error)
+
+
+@pytest.mark.parametrize("at", [5, 6, 7])
+def test_codes_that_do_not_exist_are_refused(at: int) -> None:
+    assert refusal(patched(wire.pack(STATE, MASKS), at, b"\x09")).reason == "corrupted"
+
+
+def test_importance_is_not_taken_for_a_state_nor_the_reverse() -> None:
+    importance = wire.pack_importance(
+        {name: parameter.detach().abs() for name, parameter in MODEL.named_parameters()}
+    )
+    assert "holds importance, must hold state" in str(refusal(importance))
+    with pytest.raises(wire.WireError, match="holds state, must hold importance"):
+        wire.unpack_importance(wire.pack(STATE, MASKS), TEMPLATE)
+
+
+@pytest.mark.parametrize("change", ["renamed", "reshaped", "fewer"])
+def test_another_model_is_refused(change: str) -> None:
+    names, shapes = list(TEMPLATE.names), list(TEMPLATE.shapes)
+    if change == "renamed":
+        names[1] = "other"
+    elif change == "reshaped":
+        shapes[0] = (5, 3, 2, 3)  # of the same size
+    else:
+        del names[1], shapes[1]
+    other = wire.Template(tuple(names), tuple(shapes), TEMPLATE.prunable)
+    assert refusal(wire.pack(STATE, MASKS), other).reason == "model"
+
+
+def test_a_model_that_prunes_other_layers_is_refused() -> None:
+    other = wire.Template(TEMPLATE.names, TEMPLATE.shapes, TEMPLATE.prunable - {"4.weight"})
+    assert refusal(wire.pack(STATE, MASKS), other).reason == "model"
+
+
+def test_importance_of_another_model_is_refused() -> None:
+    with pytest.raises(wire.WireError, match="model"):
+        wire.unpack_importance(wire.pack_importance({"x": torch.ones(2)}), TEMPLATE)
+
+
+def test_masks_that_are_not_known_are_named_by_their_digest() -> None:
+    other = random_masks(MODEL, 0.4, seed=9)
+    error = refusal(wire.pack(STATE, other, known=other))
+    assert error.reason == "digest"
+    assert pattern.digest(other).hex() in str(error)
+
+
+def test_a_pattern_with_another_digest_is_refused() -> None:
+    data = wire.pack(STATE, MASKS, kind="bitmap")
+    bitmap = WORDS + 8 * NUM_LAYERS
+    # one weight dies and its neighbour comes to life: every count is still right
+    first = data[bitmap]
+    low = next(bit for bit in range(7) if (first >> bit & 1) != (first >> bit + 1 & 1))
+    assert refusal(patched(data, bitmap, bytes([first ^ 3 << low]))).reason == "digest"
+
+
+@pytest.mark.parametrize("live", [2**30 - 1, 91, 2**29])
+def test_counts_beyond_the_layer_are_refused(live: int) -> None:
+    data = wire.pack(STATE, MASKS, kind="bitmap")
+    assert refusal(patched(data, WORDS, word(2, 90, live))).reason in ("truncated", "counts")
+
+
+def test_a_count_that_only_the_length_contradicts_is_refused() -> None:
+    data = wire.pack(STATE, MASKS, kind="bitmap")
+    assert refusal(patched(data, WORDS, word(2, 90, 90))).reason == "truncated"
+
+
+def test_more_live_weights_than_weights_are_refused_even_at_the_right_length() -> None:
+    masks = {"w": torch.ones(2, dtype=torch.bool)}
+    data = patched(wire.pack({"w": torch.ones(2)}, masks), WORDS, word(1, 1, 2))
+    assert refusal(data, wire.Template(("w",), ((2,),), frozenset({"w"}))).reason == "counts"
+
+
+@pytest.mark.parametrize("num_layers", [0, 2, 4, 2**32 - 1])
+def test_a_wrong_number_of_layers_is_refused(num_layers: int) -> None:
+    refusal(patched(wire.pack(STATE, MASKS), 48, struct.pack("<I", num_layers)))
+
+
+@pytest.mark.parametrize("rest", [0, 1, 2**32 - 1])
+def test_a_wrong_number_of_other_values_is_refused(rest: int) -> None:
+    refusal(patched(wire.pack(STATE, MASKS), 52, struct.pack("<I", rest)))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16", "int8"])
+def test_values_that_are_not_finite_are_refused_by_name(bad: float, precision: str) -> None:
+    state = {**STATE, "3.weight": torch.full_like(STATE["3.weight"], bad)}
+    error = refusal(wire.pack(state, MASKS, precision=precision))
+    assert error.reason == "values"
+    assert "3.weight" in str(error)
+
+
+def test_a_statistic_that_is_not_finite_is_refused() -> None:
+    state = {**STATE, "1.running_var": torch.full((5,), float("nan"))}
+    assert "1.running_var" in str(refusal(wire.pack(state, MASKS)))
+
+
+@pytest.mark.parametrize("precision", ["float32", "log8"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_importance_that_is_not_finite_is_refused(bad: float, precision: str) -> None:
+    importance = {name: torch.ones(shape) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    importance["3.bias"][2] = bad
+    with pytest.raises(wire.WireError, match=r"3\.bias"):
+        wire.unpack_importance(wire.pack_importance(importance, precision), TEMPLATE)
+
+
+def test_negative_importance_is_refused() -> None:
+    importance = {name: torch.ones(shape) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    importance["3.bias"][2] = -1.0
+    with pytest.raises(wire.WireError, match=r"3\.bias"):
+        wire.unpack_importance(wire.pack_importance(importance), TEMPLATE)
+    with pytest.raises(wire.WireError, match=r"3\.bias"):
+        wire.pack_importance(importance, "log8")
+
+
+def test_indices_out_of_order_or_range_are_refused() -> None:
+    data, start = wire.pack(STATE, MASKS, kind="indices"), WORDS + 8 * NUM_LAYERS
+    pairs = data[start : start + 8]
+    assert refusal(patched(data, start, pairs[4:] + pairs[:4])).reason == "corrupted"
+    assert refusal(patched(data, start, pairs[:4] + pairs[:4])).reason == "corrupted"
+    assert refusal(patched(data, start, struct.pack("<HH", 0, 18))).reason == "corrupted"
+
+
+def test_bits_beyond_the_end_of_a_bitmap_are_refused() -> None:
+    data, last = wire.pack(STATE, MASKS, kind="bitmap"), WORDS + 8 * NUM_LAYERS + 90 // 8
+    assert "beyond the end" in str(refusal(patched(data, last, bytes([data[last] | 0x80]))))
+
+
+def test_every_damaged_byte_of_a_coded_pattern_is_refused_even_under_a_right_checksum() -> None:
+    for known, kind in ((None, "coded"), (MASKS, "change")):
+        data = wire.pack(STATE, random_masks(MODEL, 0.3, seed=4), known=known, kind=kind)
+        start = WORDS + 8 * NUM_LAYERS
+        end = start + sum(part.pattern_bytes for part in wire.describe(data).layers)
+        for at in range(start, end):
+            for flip in (1, 0x80, 0xFF):
+                refusal(patched(data, at, bytes([data[at] ^ flip])))
+
+
+def test_a_small_message_that_announces_much_takes_no_memory() -> None:
+    huge = (
+        b"PFLW\x01\x01\0\0" + bytes(40) + struct.pack("<II", 1, 0) + word(2, 2**30 - 1, 2**30 - 1) + bytes(8)
+    )
+    tracemalloc.start()
+    assert refusal(sealed(huge)).reason == "truncated"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def unfit(**changes: object) -> dict[str, object]:
+    return {"state": STATE, "masks": MASKS, **changes}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (unfit(precision="int4"), "precision='int4'"),
+        (unfit(precision="log8"), "precision='log8'"),
+        (unfit(kind="pickle"), "kind='pickle'"),
+        (unfit(kind="dense"), "kind='dense'"),
+        (unfit(kind="change"), "kind='change'"),
+        (unfit(kind="values"), "kind='values'"),
+        (unfit(kind="values", known=random_masks(MODEL, 0.4, seed=9)), "kind='values'"),
+        (unfit(known={}), "known masks"),
+        (unfit(state={**STATE, "0.weight": torch.zeros(7)}), "0.weight has shape"),
+        (unfit(state={**STATE, "0.bias": torch.zeros(5, dtype=torch.float64)}), "0.bias is torch.float64"),
+        (unfit(masks={**MASKS, "0.weight": torch.ones(5, 2, 3, 3)}), "torch.float32, must be torch.bool"),
+        (unfit(masks={**MASKS, "absent": torch.ones(5, dtype=torch.bool)}), "absent"),
+        (
+            unfit(precision="float16", state={**STATE, "3.weight": torch.full((7, 20), 7e4)}),
+            "too large for float16",
+        ),
+    ],
+)
+def test_what_cannot_be_packed_is_named(arguments: dict[str, Tensor], text: str) -> None:
+    with pytest.raises(wire.WireError, match=text):
+        wire.pack(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_template_refuses_prunable_names_that_it_does_not_have() -> None:
+    with pytest.raises(ValueError, match="absent"):
+        wire.Template(("w",), ((2,),), frozenset({"absent"}))
+
+
+def test_a_read_only_message_is_enough() -> None:
+    data = np.frombuffer(wire.pack(STATE, MASKS), np.uint8)
+    assert list(wire.unpack(data.data, TEMPLATE)[0]) == list(STATE)  # type: ignore[arg-type]
