@@ -14,7 +14,6 @@ from prunefl.initial import initial_pruning
 from prunefl.losses import LOSSES
 from prunefl.masks import Masks, digest
 from prunefl.messages import Order, Reply, State
-from prunefl.models import seed_dropout
 from prunefl.randomness import generator
 from prunefl.trainer import Trainer
 
@@ -49,6 +48,7 @@ def handle(
     known = {digest(state.masks): state.masks} if state.masks else {}
     values, masks = wire.unpack(order.model, trainer.template, known)
     started = time.perf_counter()
+    trainer.generator = generator(config.run.seed, "dropout", order.round, client)
     if order.initial is not None:
         reply = initial_pruning(order, client, data, trainer, values, masks, config)
         return replace(reply, seconds=time.perf_counter() - started), ClientState()
@@ -57,7 +57,6 @@ def handle(
     reply = Reply(client, order.round, len(data), loss=0.0, model=b"")
     reply = asks.before_training(reply, order.ask, trainer, values, masks, batches, criterion)
     model = trainer.load(values, masks)
-    seed_dropout(model, generator(config.run.seed, "dropout", order.round, client))
     state = replace(state, masks=masks)
     if order.ask.collect:
         state = _with_open_sums(state, trainer, len(batches))

@@ -11,7 +11,6 @@ from prunefl.data import Samples
 from prunefl.losses import LOSSES
 from prunefl.masks import DenseView, Masks, density, live_counts, remask
 from prunefl.messages import InitialPlan, Order, Reply, Segment, State
-from prunefl.models import seed_dropout
 from prunefl.randomness import generator
 from prunefl.reconfigure import reconfigure
 from prunefl.time_json import from_json
@@ -52,7 +51,6 @@ def initial_pruning(
     assert plan is not None
     batches = fixed_batches(data, plan, config, client)
     model = trainer.load(values, masks)
-    seed_dropout(model, generator(config.run.seed, "dropout", 0, client))
     received, watch, segments = masks, Watch(), []
     sums, passes = importance.empty_sums(trainer.parameter_shapes), 0
     for done in range(1, plan.max_passes + 1):

@@ -9,15 +9,21 @@ from torch import Tensor, nn
 
 from prunefl import sparse, wire
 from prunefl.masks import Masks, digest
+from prunefl.models import seed_dropout
 
 
 class Trainer:
-    """One worker's model. Not shared between threads."""
+    """One worker's model. Not shared between threads.
+
+    Attributes:
+        generator: what dropout draws from; to be set for every client, as the order of clients is not fixed.
+    """
 
     def __init__(self, model: nn.Module, template: wire.Template, classes: int) -> None:
         self.template, self.classes = template, classes
         self.original = copy.deepcopy(model)
         self.parameter_shapes = {name: p.shape for name, p in model.named_parameters()}
+        self.generator = torch.Generator()
         self._masks_digest = b""
         self._prepared: nn.Module | None = None
 
@@ -31,6 +37,7 @@ class Trainer:
         shapes = self.template.shape_of
         whole = {n: v.view(shapes[n]) if v.numel() == math.prod(shapes[n]) else v for n, v in state.items()}
         sparse.load_state(self._prepared, whole)
+        seed_dropout(self._prepared, self.generator)
         return self._prepared
 
     def dense_logits(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:

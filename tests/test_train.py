@@ -1,0 +1,237 @@
+"""The whole round: plain FedAvg to the bit, any number of workers, stop and resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tasks import same_bits, small_clients, small_config, small_data, small_model
+
+from prunefl import data
+from prunefl.client import draw_batches
+from prunefl.masks import density
+from prunefl.records import read_records
+from prunefl.replies import RoundFailed
+from prunefl.train import train
+
+TEST = small_data(100, seed=99)
+
+
+def fedavg(model, clients, config):
+    """Plain FedAvg: the oracle, with nothing of ours in it but the order of the samples."""
+    clients = data.wrap_all(clients)
+    total = sum(len(share) for share in clients)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    for r in range(1, config.run.rounds + 1):
+        updates = []
+        for n, share in enumerate(clients):
+            model.load_state_dict(weights)
+            model.train()
+            optimizer = torch.optim.SGD(model.parameters(), lr=config.training.learning_rate)
+            for inputs, labels in draw_batches(share, r, n, config):
+                optimizer.zero_grad()
+                F.cross_entropy(model(inputs), labels).backward()
+                optimizer.step()
+            updates.append({name: value.clone() for name, value in model.state_dict().items()})
+        for name in weights:
+            if weights[name].is_floating_point():
+                weights[name] = updates[0][name] * (len(clients[0]) / total)
+                for update, share in zip(updates[1:], clients[1:], strict=True):
+                    weights[name].add_(update[name], alpha=len(share) / total)
+    return weights
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_full_masks_without_reconfiguration_are_plain_fedavg_to_the_bit(normalised):
+    config = small_config(run={"method": "conventional"})
+    model = small_model(normalised)
+    run = train(model, small_clients(), test=TEST, config=config)
+    expected = fedavg(small_model(normalised), small_clients(), config)
+    found = run.model.state_dict()
+    floats = [name for name in expected if expected[name].is_floating_point()]
+    assert floats
+    assert all(torch.equal(found[name], expected[name]) for name in floats)
+
+
+def test_the_callers_model_is_not_changed():
+    model = small_model()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    train(model, small_clients(), test=TEST, config=small_config())
+    assert same_bits(before, model.state_dict())
+
+
+@pytest.mark.parametrize("sections", [{}, {"importance": {"window": "all"}}, {"wire": {"precision": "int8"}}])
+def test_the_result_does_not_depend_on_the_number_of_workers(sections):
+    runs = []
+    for workers in (1, 3):
+        config = small_config(**sections, run={"workers": workers, "rounds": 7, "eval_every": 7})
+        runs.append(train(small_model(dropout=True), small_clients(), test=TEST, config=config))
+    assert same_bits(runs[0].model.state_dict(), runs[1].model.state_dict())
+    assert all(torch.equal(runs[0].masks[name], runs[1].masks[name]) for name in runs[0].masks)
+    assert density(runs[0].masks) < 1
+
+
+def test_another_seed_gives_other_bits():
+    runs = [
+        train(small_model(), small_clients(), test=TEST, config=small_config(run={"seed": seed}))
+        for seed in (0, 1)
+    ]
+    assert not same_bits(runs[0].model.state_dict(), runs[1].model.state_dict())
+
+
+VARIANTS = {
+    "plain": {},
+    "all rounds collect importance": {"importance": {"window": "all"}},
+    "int8 with feedback": {"wire": {"precision": "int8", "importance": "log8"}},
+    "client selection": {"training": {"participants": 2}},
+    "online, whose pruner remembers": {"run": {"method": "online"}},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("stop_after", [0, 4])
+def test_a_stopped_and_resumed_run_ends_with_the_same_bits(tmp_path, variant, stop_after):
+    config = small_config(**VARIANTS[variant])
+    whole = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path / "whole")
+
+    def stop(record):
+        return record.get("round", 0) >= stop_after
+
+    def go(resume, on_record=None):
+        return train(
+            small_model(),
+            small_clients(),
+            test=TEST,
+            config=config,
+            out=tmp_path / "x",
+            resume=resume,
+            on_record=on_record,
+        )
+
+    first = go(False, stop)
+    assert not first.finished
+    resumed = go(True)
+    assert resumed.finished
+    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
+    numbers = [[_without_wall(record) for record in run.records] for run in (whole, resumed)]
+    assert numbers[0] == numbers[1]
+
+
+def _without_wall(record):
+    text = json.dumps({key: value for key, value in record.items() if key != "wall_seconds"})
+    total = {k: v for k, v in record.get("total", {}).items() if k != "wall_seconds"}
+    return {**json.loads(text), "total": total}
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from tasks import small_clients, small_config, small_data, small_model
+from prunefl.train import train
+config = small_config(run={{"rounds": 60}}, importance={{"window": "all"}})
+train(small_model(), small_clients(), test=small_data(100, seed=99), config=config, out=Path({out!r}), resume=True)
+"""
+
+
+def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path):
+    config = small_config(run={"rounds": 60}, importance={"window": "all"})
+    whole = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path / "whole")
+    out = tmp_path / "killed"
+    program = KILLED.format(tests=str(Path(__file__).parent), out=str(out))
+    kills = 0
+    for _ in range(3):
+        child = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "OMP_NUM_THREADS": "1"})
+        deadline, seen = time.monotonic() + 60, _rounds_in(out)
+        while child.poll() is None and _rounds_in(out) < seen + 8 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if child.poll() is None:
+            os.kill(child.pid, signal.SIGKILL)
+            kills += 1
+        child.wait()
+    assert kills
+    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=out, resume=True)
+    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
+
+
+def _rounds_in(out):
+    path = out / "records.jsonl"
+    return len(read_records(path)) if path.exists() else 0
+
+
+def test_an_unreadable_checkpoint_is_named_and_skipped(tmp_path):
+    config = small_config()
+    out = tmp_path / "x"
+    train(
+        small_model(),
+        small_clients(),
+        test=TEST,
+        config=config,
+        out=out,
+        on_record=lambda r: r.get("round") == 5,
+    )
+    newest = max((out / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-10])
+    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=out, resume=True)
+    whole = train(small_model(), small_clients(), test=TEST, config=config)
+    assert newest.name in resumed.complaints[0]
+    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
+
+
+def test_a_resumed_run_with_another_setting_is_refused(tmp_path):
+    config = small_config()
+    train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, on_record=lambda r: True)
+    other = replace(config, training=replace(config.training, batch_size=10))
+    with pytest.raises(ValueError, match=r"training.batch_size=10, but the run in .* has 20"):
+        train(small_model(), small_clients(), test=TEST, config=other, out=tmp_path, resume=True)
+
+
+def test_a_loss_that_turns_nan_names_the_round_and_keeps_the_last_good_checkpoint(tmp_path):
+    config = small_config(run={"method": "conventional"}, training={"learning_rate": 1e18})
+    with pytest.raises(RoundFailed, match=r"round \d+: .* updates were good"):
+        train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path)
+    if list((tmp_path / "checkpoints").glob("*")):
+        assert all(record["kind"] != "end" for record in read_records(tmp_path / "records.jsonl"))
+
+
+def test_a_client_without_samples_is_refused():
+    clients = [
+        *small_clients(3),
+        torch.utils.data.TensorDataset(torch.zeros(0, 1, 8, 8), torch.zeros(0).long()),
+    ]
+    with pytest.raises(ValueError, match="client"):
+        train(small_model(), clients, test=TEST, config=small_config())
+
+
+def test_batch_norm_statistics_are_aggregated_like_parameters():
+    run = train(small_model(normalised=True), small_clients(), test=TEST, config=small_config())
+    assert not torch.equal(run.model[1].running_mean, torch.zeros(8))
+    assert run.accuracy > 0.5
+
+
+def test_every_byte_and_second_is_in_the_records():
+    run = train(small_model(), small_clients(), test=TEST, config=small_config())
+    initial, rounds = run.records[1], [record for record in run.records if record["kind"] == "round"]
+    assert initial["kind"] == "initial"
+    for key in ("bytes_up", "bytes_down", "flops"):
+        total = initial[key] + sum(record[key] for record in rounds)
+        assert rounds[-1]["total"][key] == pytest.approx(total)
+    seconds = initial["seconds"]["total"] + sum(record["seconds"]["total"] for record in rounds)
+    assert rounds[-1]["total"]["seconds"] == pytest.approx(seconds)
+    # A reconfiguration round uploads importance of all weights beside the model.
+    reported = [r["bytes_up"] for r in rounds if r["round"] % 3 == 0 and r["round"] < 8]
+    others = [r["bytes_up"] for r in rounds if r["round"] % 3]
+    assert min(reported) > max(others)
