@@ -1,1 +1,28 @@
 """PruneFL: federated learning in which the model shrinks while it trains."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prunefl.config import Config
+    from prunefl.runner import Run
+    from prunefl.sparse import densify, sparsify
+    from prunefl.train import run_config, train
+
+__all__ = ["Config", "Run", "densify", "run_config", "sparsify", "train"]
+
+_HOMES = {
+    "Config": "prunefl.config",
+    "Run": "prunefl.runner",
+    "densify": "prunefl.sparse",
+    "run_config": "prunefl.train",
+    "sparsify": "prunefl.sparse",
+    "train": "prunefl.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used: `prunefl --help` must not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prunefl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
