@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from tasks import same_bits, small_clients, small_config, small_data, small_model
 
 from prunefl import data
 from prunefl.client import draw_batches
@@ -20,6 +19,7 @@ from prunefl.masks import density
 from prunefl.records import read_records
 from prunefl.replies import RoundFailed
 from prunefl.train import train
+from tasks import same_bits, small_clients, small_config, small_data, small_model
 
 TEST = small_data(100, seed=99)
 

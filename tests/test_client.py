@@ -1,0 +1,139 @@
+"""A client's half of the round, against dense autograd."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from prunefl import data, sparse, wire
+from prunefl.client import ClientState, draw_batches, handle
+from prunefl.masks import DenseView, digest, full_masks, prunable_names
+from prunefl.messages import Ask, Order
+from prunefl.trainer import Trainer
+from tasks import CLASSES, small_config, small_data, small_model
+
+SHARE = data.wrap(small_data(60, seed=1))
+MODEL = small_model()
+NAMES = prunable_names(MODEL)
+
+
+def some_masks(density=0.5):
+    source = torch.Generator().manual_seed(3)
+    return {n: torch.rand(m.shape, generator=source) < density for n, m in full_masks(MODEL, NAMES).items()}
+
+
+def masked_state(masks):
+    state = sparse.state_of(MODEL)
+    return {name: value * masks[name] if name in masks else value for name, value in state.items()}
+
+
+def answer(masks, ask=Ask(), state=None, known=None, config=None):
+    trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES)
+    order = Order(1, 0.1, wire.pack(masked_state(masks), masks, known=known), ask)
+    reply, after = handle(order, 2, state or ClientState(), SHARE, trainer, config or small_config())
+    values, own = wire.unpack(reply.model, trainer.template, {digest(masks): masks})
+    return reply, after, DenseView(values, own), own, trainer
+
+
+def by_autograd(masks, config):
+    """Masked SGD in dense torch: trained weights and the sum of g*g at all positions."""
+    model = small_model()
+    model.load_state_dict(masked_state(masks))
+    squares = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
+    for inputs, labels in draw_batches(SHARE, 1, 2, config):
+        model.zero_grad()
+        F.cross_entropy(model(inputs), labels).backward()
+        for name, parameter in model.named_parameters():
+            squares[name] += parameter.grad**2
+            parameter.data -= 0.1 * parameter.grad * masks.get(name, 1)
+    return model, squares
+
+
+def test_local_training_is_masked_sgd():
+    masks = some_masks()
+    _, _, trained, own, _ = answer(masks)
+    expected, _ = by_autograd(masks, small_config())
+    assert digest(own) == digest(masks)
+    for name, parameter in expected.named_parameters():
+        torch.testing.assert_close(trained[name], parameter.data, rtol=1e-4, atol=1e-6)
+
+
+def test_importance_is_the_mean_of_squares_at_all_positions_not_the_square_of_the_mean():
+    masks = some_masks()
+    reply, after, *_, trainer = answer(masks, Ask(collect=True, report="importance"))
+    _, squares = by_autograd(masks, small_config())
+    found = wire.unpack_importance(reply.statistic, trainer.template)
+    for name, total in squares.items():
+        torch.testing.assert_close(found[name], total / 3, rtol=1e-3, atol=1e-8)
+    assert not after.sums
+    assert after.steps == 0
+
+
+def test_importance_is_kept_until_it_is_reported():
+    masks = some_masks()
+    _, first, *_ = answer(masks, Ask(collect=True))
+    assert first.steps == 3
+    before = {name: total.clone() for name, total in first.sums.items()}
+    reply, _, *_, trainer = answer(masks, Ask(collect=True, report="importance"), first)
+    found = wire.unpack_importance(reply.statistic, trainer.template)
+    # Both rounds used the same weights and batches here, so the mean over six steps is the mean over three.
+    for name, total in before.items():
+        torch.testing.assert_close(found[name], total / 3, rtol=1e-4, atol=1e-9)
+        assert torch.equal(first.sums[name], total)
+
+
+def test_values_only_orders_need_the_masks_they_speak_of():
+    masks = some_masks()
+    with pytest.raises(wire.WireError):
+        answer(masks, known=masks)
+    reply, *_ = answer(masks, known=masks, state=ClientState(masks))
+    assert reply.num_samples == 60
+
+
+def test_the_gradient_is_taken_at_the_received_weights():
+    masks = some_masks()
+    reply, *_, trainer = answer(masks, Ask(report="gradient"))
+    model = small_model()
+    model.load_state_dict(masked_state(masks))
+    for inputs, labels in draw_batches(SHARE, 1, 2, small_config()):
+        F.cross_entropy(model(inputs), labels).backward()
+    found = wire.unpack_importance(reply.statistic, trainer.template, signed=True)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad / 3, rtol=1e-3, atol=1e-6)
+
+
+def test_a_swap_keeps_the_density_and_starts_new_weights_at_zero():
+    masks = some_masks()
+    _, _, trained, own, _ = answer(masks, Ask(swap=0.2))
+    for name, mask in masks.items():
+        assert own[name].sum() == mask.sum()
+        grown = own[name] & ~mask
+        assert grown.sum() == int(0.2 * int(mask.sum()))
+        assert trained[name][grown].abs().sum() == 0
+
+
+def test_a_dense_update_brings_the_gradient_where_nothing_lives():
+    masks = some_masks()
+    _, _, trained, own, _ = answer(masks, Ask(dense_update=True))
+    assert all(mask.all() for mask in own.values())
+    plain = answer(masks)[2]
+    for name, mask in masks.items():
+        torch.testing.assert_close(trained[name][mask], plain[name][mask])
+        assert trained[name][~mask].abs().sum() > 0
+
+
+def test_a_probe_reports_the_loss_of_a_smaller_model():
+    reply, *_ = answer(some_masks(), Ask(probe_density=0.05))
+    assert reply.start_loss > 0
+    assert reply.probe_loss > 0
+    assert reply.start_loss != reply.probe_loss
+
+
+def test_a_small_client_trains_with_smaller_batches_and_starts_over():
+    share = data.wrap(small_data(7, seed=1))
+    batches = draw_batches(share, 1, 0, small_config())
+    assert [len(labels) for _, labels in batches] == [7, 7, 7]
+    config = small_config()
+    config = replace(config, training=replace(config.training, batch_size=5))
+    assert [len(labels) for _, labels in draw_batches(share, 1, 0, config)] == [5, 5, 5]
