@@ -16,6 +16,7 @@ from tasks import CLASSES, small_config, small_data, small_model
 SHARE = data.wrap(small_data(60, seed=1))
 MODEL = small_model()
 NAMES = prunable_names(MODEL)
+NOTHING = Ask()
 
 
 def some_masks(density=0.5):
@@ -28,7 +29,7 @@ def masked_state(masks):
     return {name: value * masks[name] if name in masks else value for name, value in state.items()}
 
 
-def answer(masks, ask=Ask(), state=None, known=None, config=None):
+def answer(masks, ask=NOTHING, state=None, known=None, config=None):
     trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES)
     order = Order(1, 0.1, wire.pack(masked_state(masks), masks, known=known), ask)
     reply, after = handle(order, 2, state or ClientState(), SHARE, trainer, config or small_config())
