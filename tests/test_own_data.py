@@ -55,7 +55,7 @@ def test_a_folder_per_client(tmp_path: Path) -> None:
     federation = data.load("folder-per-client", tmp_path)
     assert [contents(c) for c in federation.clients] == [[(1, 0), (2, 0), (3, 1)], [(4, 1), (5, 1)]]
     assert contents(federation.test) == [(9, 1)]
-    assert federation.cut == "2 clients of 1 client"
+    assert federation.cut == "2 clients, as the data names them"
 
 
 def write_csv(folder: Path, lines: list[str], header: str = "file,label,client,split") -> Path:

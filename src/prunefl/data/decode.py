@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,20 @@ def header(path: Path) -> tuple[int, int, int]:
     def read(image: Any) -> tuple[int, int, int]:
         return (1 if image.mode in ("1", "L") else 3, image.height, image.width)
 
-    return _opened(path, read)
+    return _opened(path, str(path), read)
 
 
 def exactly(height: int, width: int, channels: int = 3) -> Callable[[Path], Array]:
     """Return a function from a file to its pixels, resized to (channels, height, width)."""
+    decode = exactly_from(height, width, channels)
+    return lambda path: decode(path, str(path))
 
-    def decode(path: Path) -> Array:
-        return _opened(path, lambda image: _array(image, channels, width, height))
+
+def exactly_from(height: int, width: int, channels: int) -> Callable[[Path | BinaryIO, str], Array]:
+    """Return the same for a file or a stream, and the name it goes by."""
+
+    def decode(source: Path | BinaryIO, name: str) -> Array:
+        return _opened(source, name, lambda image: _array(image, channels, width, height))
 
     return decode
 
@@ -46,7 +52,7 @@ def shorter_side(size: int) -> Callable[[Path], Array]:
         width, height = (max(size, int(side * scale)) for side in image.size)
         return _array(image, 3, width, height)
 
-    return lambda path: _opened(path, read)
+    return lambda path: _opened(path, str(path), read)
 
 
 def decode_all(paths: Sequence[Path], decode: Callable[[Path], Array]) -> Iterator[Array]:
@@ -57,23 +63,23 @@ def decode_all(paths: Sequence[Path], decode: Callable[[Path], Array]) -> Iterat
             yield from pool.map(decode, paths[first : first + 256])
 
 
-def _opened(path: Path, read: Callable[[Any], T]) -> T:
+def _opened(source: Path | BinaryIO, name: str, read: Callable[[Any], T]) -> T:
     """Return what `read` makes of the opened image; a file that is no whole image is named."""
     try:
         from PIL import Image
     except ImportError as error:
         raise ValueError("image files need Pillow: pip install 'prunefl[images]'") from error
     try:
-        with Image.open(path) as image:
+        with Image.open(source) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS}")
             return read(image)
     except FileNotFoundError as error:
-        raise ValueError(f"{path}: no such image") from error
+        raise ValueError(f"{name}: no such image") from error
     # Pillow raises whatever the decoder of the day raises: SyntaxError for PNG, struct.error for TIFF, ...
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: corrupt image ({reason}): get it again or delete it") from error
+        raise ValueError(f"{name}: corrupt image ({reason}): get it again or delete it") from error
 
 
 def _array(image: Any, channels: int, width: int, height: int) -> Array:

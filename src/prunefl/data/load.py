@@ -71,6 +71,9 @@ def load(
     """
     source = source_of(name, dir, cache, size)
     if isinstance(source, Federation):
+        if clients not in (0, len(source.clients)):
+            held = len(source.clients)
+            raise ValueError(f"data.clients={clients}, must be {held}, which is how many {name} made")
         return source
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
     train = source.train if augment else source.train.plain()
@@ -139,4 +142,6 @@ def _cut_by_group(source: Source, partition: str, clients: int) -> tuple[list[Te
     groups = int(source.group_of.max()) + 1
     each, last = groups // len(rows), groups - groups // len(rows) * (len(rows) - 1)
     tail = f" (the last {last})" if last != each else ""
+    if partition == "client" and each == last == 1:
+        return rows, f"{len(rows)} clients, as the data names them"
     return rows, f"{len(rows)} clients of {each} {partition}{'s' if each > 1 else ''}{tail}"

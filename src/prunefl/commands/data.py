@@ -1,0 +1,129 @@
+"""`prunefl data get` and `prunefl data check`: bring data into a folder, and see what is in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from prunefl.data.check import Cut, Part
+    from prunefl.data.download import Progress
+
+app = typer.Typer(help="Fetch data sets, and see what a data folder holds.", no_args_is_help=True)
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="mnist, femnist, cifar10, celeba or imagenet100")],
+    dir: Annotated[Path, typer.Option(help="folder to put it into; made if it is not there")],
+    writers: Annotated[
+        int, typer.Option(min=0, help="FEMNIST: how many writers to keep, drawn once and for all; 0: all")
+    ] = 193,
+) -> None:
+    """Fetch a data set from its official source; a broken download goes on where it stopped.
+
+    Examples:
+
+      prunefl data get cifar10 --dir data/cifar10
+
+      prunefl data get femnist --dir data/femnist --writers 193
+    """
+    from prunefl.data.get import BY_HAND
+    from prunefl.data.get import get as get_data
+
+    with _progress() as progress:
+        message = get_data(name, dir, progress, writers)
+    print(message)
+    if name in BY_HAND:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    dir: Annotated[Path, typer.Argument(help="the folder (or .csv or .npz file) to look into")],
+    name: Annotated[str, typer.Option(help="which data set it is; found out when not given")] = "",
+    partition: Annotated[str, typer.Option(help="as data.partition; the data set's own when not given")] = "",
+    clients: Annotated[int, typer.Option(min=0, help="as data.clients; the data set's own number if 0")] = 0,
+    alpha: Annotated[float, typer.Option(help="as data.alpha, for partition dirichlet")] = 0.5,
+    shards: Annotated[int, typer.Option(min=1, help="as data.shards, for partition shards")] = 2,
+    size: Annotated[int, typer.Option(min=0, help="as data.size, for own images")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="what a partition is drawn from")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="where decoded images are kept")] = None,
+) -> None:
+    """Say what is in a data folder, what is missing, and how clients are cut.
+
+    Reads and checks everything, as a run would before its first round.
+
+    Examples:
+
+      prunefl data check data/femnist --clients 10
+
+      prunefl data check data/mine --name folder-per-class --partition dirichlet --alpha 0.1 --clients 20
+    """
+    from prunefl.data import load
+    from prunefl.data.check import cut_of, parts_of, recognise
+
+    name = name or recognise(dir)
+    print(f"{name} in {dir}")
+    _print_parts(parts_of(name, dir))
+    federation = load(
+        name,
+        dir,
+        partition=partition,
+        clients=clients,
+        alpha=alpha,
+        shards=shards,
+        seed=seed,
+        size=size,
+        cache=cache,
+    )
+    _print_cut(cut_of(federation))
+    samples = sum(len(client) for client in federation.clients)
+    shape = "×".join(map(str, federation.input_shape))
+    sizes = f"{samples:,} training and {len(federation.test):,} test samples"
+    print(f"{sizes} of {shape}, {federation.classes} classes")
+    print(f"cut: {federation.cut}" if federation.cut else "cut by its own function")
+
+
+def _print_parts(parts: "list[Part]") -> None:
+    """Show the official files, there or missing."""
+    if not parts:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("file", "", "")
+    for part in parts:
+        table.add_row(part.name, "there" if part.there else "missing", part.detail)
+    Console().print(table)
+
+
+def _print_cut(cut: "Cut") -> None:
+    """Show how samples and labels lie with the clients."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("clients", "a client has", "fewest", "median", "most")
+    table.add_row(str(cut.clients), "samples", str(cut.fewest), str(cut.median), str(cut.most))
+    if cut.labels:
+        table.add_row("", "labels", *map(str, cut.labels))
+    Console().print(table)
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """Yield a function that shows how far each file is."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    name, left = TextColumn("{task.description}"), TimeRemainingColumn()
+    with Progress(name, BarColumn(), TaskProgressColumn(), left) as bars:
+        tasks = {}
+
+        def show(file: str, done: int, total: int) -> None:
+            if file not in tasks:
+                tasks[file] = bars.add_task(file)
+            bars.update(tasks[file], completed=done, total=total or None)
+
+        yield show

@@ -1,0 +1,138 @@
+"""What a data folder holds: which data set, what of it is missing, how clients would be cut."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from prunefl.data.cifar10 import FILES
+from prunefl.data.federation import Federation
+from prunefl.data.get import MNIST_FILES, QMNIST_FILES
+from prunefl.data.samples import Samples
+
+WNID = "n" + "[0-9]" * 8
+WRITER_FILE = next(iter(QMNIST_FILES)).removesuffix(".gz")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file or folder of a data set."""
+
+    name: str
+    there: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the training samples lie with the clients.
+
+    Attributes:
+        labels: how many different labels a client has, where that is known: fewest, median, most.
+    """
+
+    clients: int
+    fewest: int
+    median: int
+    most: int
+    labels: tuple[int, int, int] | None
+
+
+def parts_of(name: str, folder: Path) -> list[Part]:
+    """Return the official files of a data set, each there or missing; an empty list for a user's own data."""
+    return PARTS[name](folder) if name in PARTS else []
+
+
+def recognise(folder: Path) -> str:
+    """Return the name of the data set that the folder holds, whole or in part."""
+    if folder.is_file() and folder.suffix == ".npz":
+        return "npz"
+    if (folder.is_file() and folder.suffix == ".csv") or (folder / "index.csv").is_file():
+        return "csv"
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    official = {name: sum(part.there for part in parts(folder)) for name, parts in PARTS.items()}
+    best = max(official, key=lambda name: official[name])
+    if official[best]:
+        return best
+    depth = _depth_of_images(folder)
+    if depth in (1, 2):
+        return "folder-per-class" if depth == 1 else "folder-per-client"
+    raise ValueError(f"{folder}: no data set that prunefl knows: see `prunefl data get --help`, docs/data.md")
+
+
+def cut_of(federation: Federation) -> Cut:
+    """Return how the samples are divided."""
+    sizes = torch.tensor([len(client) for client in federation.clients])
+    kinds = [_label_count(client) for client in federation.clients]
+    known = [kind for kind in kinds if kind is not None]
+    spread = torch.tensor(known).sort().values if len(known) == len(kinds) else None
+    labels = (int(spread[0]), int(spread.median()), int(spread[-1])) if spread is not None else None
+    return Cut(len(sizes), int(sizes.min()), int(sizes.median()), int(sizes.max()), labels)
+
+
+def _label_count(samples: Samples) -> int | None:
+    """Return how many different labels a client has, or None where only reading its samples would tell."""
+    labels, rows = getattr(samples, "labels", None), getattr(samples, "rows", None)
+    return len(labels[rows].unique()) if labels is not None and rows is not None else None
+
+
+def _mnist(folder: Path) -> list[Part]:
+    names = [name.removesuffix(".gz") for name in (*MNIST_FILES, *QMNIST_FILES)]
+    wanted = {WRITER_FILE: "who wrote each digit; only for partition writer"}
+    return [
+        Part(name, any((folder / f"{name}{end}").is_file() for end in ("", ".gz")), wanted.get(name, ""))
+        for name in names
+    ]
+
+
+def _femnist(folder: Path) -> list[Part]:
+    homes = [home for home in (folder, folder / "data") if (home / "train").is_dir()] or [folder]
+    counts = {split: len(list((homes[0] / split).glob("*.json"))) for split in ("train", "test")}
+    return [Part(f"{split}/*.json", count > 0, f"{count} files") for split, count in counts.items()]
+
+
+def _cifar10(folder: Path) -> list[Part]:
+    inner = folder / "cifar-10-batches-bin"
+    home = inner if inner.is_dir() else folder
+    return [Part(name, (home / name).is_file()) for names in FILES.values() for name in names]
+
+
+def _imagenet100(folder: Path) -> list[Part]:
+    homes = {split: folder / split for split in ("train", "val")}
+    counts = {split: len([p for p in home.glob(WNID) if p.is_dir()]) for split, home in homes.items()}
+    flat = (folder / "LOC_val_solution.csv").is_file()
+    detail = {split: f"{count} class folders" for split, count in counts.items()}
+    return [
+        Part("train/", counts["train"] > 0, detail["train"]),
+        Part("val/", counts["val"] > 0 or flat, "LOC_val_solution.csv" if flat else detail["val"]),
+    ]
+
+
+def _celeba(folder: Path) -> list[Part]:
+    home = folder / "raw" if (folder / "raw").is_dir() else folder
+    images = sum(1 for _ in (home / "img_align_celeba").glob("*.jpg"))
+    files = ("identity_CelebA.txt", "list_attr_celeba.txt")
+    faces = Part("img_align_celeba/", images > 0, f"{images} images")
+    return [faces, *[Part(name, (home / name).is_file()) for name in files]]
+
+
+PARTS: Mapping[str, Callable[[Path], list[Part]]] = {
+    "mnist": _mnist,
+    "femnist": _femnist,
+    "cifar10": _cifar10,
+    "celeba": _celeba,
+    "imagenet100": _imagenet100,
+}
+
+
+def _depth_of_images(folder: Path) -> int:
+    """Return how many folders deep the first image lies below the folder (or its train/)."""
+    from prunefl.data.decode import is_image
+
+    home = folder / "train" if (folder / "train").is_dir() else folder
+    for depth in (1, 2):
+        if any(is_image(path) for path in home.glob("/".join(["*"] * (depth + 1)))):
+            return depth
+    return 0
