@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
 from prunefl.commands.presets import config, presets
 from prunefl.commands.run import run
@@ -19,6 +20,7 @@ app.command()(run)
 app.command()(demo)
 app.command()(presets)
 app.command()(config)
+app.add_typer(data, name="data")
 
 
 def main() -> None:

@@ -44,14 +44,16 @@ class DataSettings:
     """Which data, and how it is divided among clients."""
 
     name: str = setting(
-        "digits", "data set: digits, mnist, femnist, cifar10, imagenet100, celeba, or your own"
+        "digits", "digits, mnist, femnist, cifar10, imagenet100, celeba, or your own: see docs/data.md"
     )
     dir: str = setting("", "folder that holds the files")
     partition: str = setting(
-        "dirichlet", "how clients are cut: iid, dirichlet, shards, writer, grouped, file"
+        "dirichlet", "how clients are cut: iid, dirichlet, shards, or by writer, person, client"
     )
     clients: int = setting(10, "number of clients", at_least(1))
     alpha: float = setting(0.5, "concentration of the Dirichlet partition; small is uneven", positive())
+    size: int = setting(0, "own images are resized to this many pixels a side; 0: as they are", at_least(0))
+    cache: str = setting("", "folder for decoded images; '': beside the data, or $PRUNEFL_CACHE")
     shards: int = setting(2, "label shards a client, for the shards partition", at_least(1))
 
 
@@ -59,7 +61,9 @@ class DataSettings:
 class ModelSettings:
     """The network."""
 
-    name: str = setting("conv2", "conv2, vgg11, resnet18, mobilenetv3, lenet, or package.module:function")
+    name: str = setting(
+        "conv2", "conv2, vgg11, resnet18, mobilenetv3_small, lenet300100, or package.module:function"
+    )
 
 
 @dataclass(frozen=True)

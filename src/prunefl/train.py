@@ -84,6 +84,8 @@ def load_data(config: Config) -> Federation:
         clients=settings.clients,
         alpha=settings.alpha,
         shards=settings.shards,
+        size=settings.size,
+        cache=settings.cache or None,
         seed=derived_seed(config.run.seed, "partition"),
     )
 
