@@ -136,7 +136,7 @@ def random_fleet(rng: np.random.Generator, names: list[str], scale: float) -> Fl
 
 
 @pytest.mark.parametrize("size", [6, 60, 400])
-def test_stretches_take_the_same_steps_as_one_at_a_time(size: int) -> None:
+def test_the_compiled_walk_ends_where_the_plain_one_does(size: int) -> None:
     """Whole numbers, so that both ways of adding up are exact and every tie is a tie."""
     rng = np.random.default_rng(size)
     for _ in range(40):

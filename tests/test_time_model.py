@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prunefl.time_model import FleetTime, KinkedTime, LinearTime, fleet_time, table
+from prunefl.time_model import FleetTime, KinkedTime, LinearTime, fleet_time
 
 
 def test_linear_time_is_a_sum() -> None:
@@ -46,19 +46,6 @@ def test_leaving_devices_out_never_changes_the_time() -> None:
         for _ in range(5):
             counts = {n: int(rng.integers(0, 9)) for n in "ab"}
             assert fleet_time(devices).seconds(counts) == FleetTime(tuple(devices)).seconds(counts)
-
-
-def test_the_table_is_the_same_time() -> None:
-    fleet = FleetTime(
-        (
-            LinearTime(1.0, {"a": 2.0, "b": 0.5}),
-            KinkedTime(3.0, {"a": ((4.0, 0.0), (0.0, 1.0)), "b": ((1.0, 1.0),)}),
-        )
-    )
-    for a, b in [(0, 0), (3, 9), (7, 2)]:
-        assert table(fleet, ["a", "b"]).device_seconds(np.array([a, b])).max() == fleet.seconds(
-            {"a": a, "b": b}
-        )
 
 
 def test_impossible_coefficients_are_refused() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from prunefl.masks import Masks
@@ -63,29 +64,27 @@ def protected_masks(
 
 def without_smallest(weights: Mapping[str, Tensor], masks: Masks, count: int) -> dict[str, Tensor]:
     """Return the masks less exactly `count` live weights with smallest |w|; of equals the first ones go."""
-    magnitude = {name: _live_magnitudes(weights[name], mask) for name, mask in masks.items()}
-    values = [value[np.isfinite(value)] for value in magnitude.values()]
-    pool = values[0] if len(values) == 1 else np.concatenate(values)
+    pools = {name: _live_magnitudes(name, weights[name], mask) for name, mask in masks.items()}
+    pool = np.concatenate(list(pools.values())) if len(pools) > 1 else next(iter(pools.values()), np.empty(0))
     if count <= 0 or pool.size == 0:
         return {name: mask.clone() for name, mask in masks.items()}
-    count = min(count, pool.size)
-    border = np.partition(pool, count - 1)[count - 1]
+    border = np.partition(pool, min(count, pool.size) - 1)[min(count, pool.size) - 1]
     ties_left = count - int(np.count_nonzero(pool < border))
     kept = {}
     for name, mask in masks.items():
-        stays = magnitude[name] > border
-        ties = np.flatnonzero(magnitude[name] == border)
+        stays = pools[name] > border
+        ties = np.flatnonzero(pools[name] == border)
         stays[ties[ties_left:]] = True
         ties_left -= min(ties_left, ties.size)
-        kept[name] = torch.from_numpy(stays).reshape(mask.shape) & mask
+        flat = mask.reshape(-1).numpy().copy()
+        flat[flat] = stays
+        kept[name] = torch.from_numpy(flat).reshape(mask.shape)
     return kept
 
 
-def _live_magnitudes(weight: Tensor, mask: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Return |w| in row-major order, infinite where the weight is pruned."""
+def _live_magnitudes(name: str, weight: Tensor, mask: Tensor) -> NDArray[np.floating]:
+    """Return |w| of the live weights in row-major order."""
     if weight.shape != mask.shape:
-        raise ValueError(
-            f"weight of shape {tuple(weight.shape)} with mask of shape {tuple(mask.shape)}, must match"
-        )
-    magnitude = weight.detach().abs().masked_fill_(~mask, float("inf"))
-    return magnitude.reshape(-1).numpy()
+        raise ValueError(f"weight {name} has shape {tuple(weight.shape)}, its mask {tuple(mask.shape)}")
+    live: NDArray[np.floating] = np.compress(mask.reshape(-1).numpy(), weight.detach().reshape(-1).numpy())
+    return np.abs(live)

@@ -128,17 +128,6 @@ class TimeTable:
     intercept: NDArray[np.float64]
     slope: NDArray[np.float64]
 
-    def layer_seconds(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the seconds of each layer on each device, shape (devices, layers)."""
-        ways: NDArray[np.float64] = self.intercept + self.slope * counts[None, :, None]
-        cheapest: NDArray[np.float64] = ways.min(axis=2)
-        return cheapest
-
-    def device_seconds(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the seconds of a round on each device, shape (devices,)."""
-        total: NDArray[np.float64] = self.constant + self.layer_seconds(counts).sum(axis=1)
-        return total
-
 
 def table(model: LinearTime | KinkedTime | FleetTime, names: Sequence[str]) -> TimeTable:
     """Return the arrays of a piecewise linear T for these layers, in this order."""
