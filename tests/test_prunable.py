@@ -59,7 +59,7 @@ def test_impossible_limits_are_refused() -> None:
     with pytest.raises(ValueError, match=r"fraction=1.5"):
         protected_masks({}, {}, 1.5, "layer")
     with pytest.raises(ValueError, match=r"scope='model'"):
-        protected_masks({}, {}, 0.5, "model")  # type: ignore[arg-type]
+        protected_masks({}, {}, 0.5, "model")
 
 
 def test_allowed_weights_never_exceed_and_forgive_binary_fractions() -> None:

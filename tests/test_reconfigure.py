@@ -241,6 +241,12 @@ def test_extremes_are_defined() -> None:
     assert all(m.all() for m in reconfigure(weights, importance, masks, dear, fraction=0.3).values())
 
 
+def test_a_time_model_of_another_model_is_refused() -> None:
+    weights, importance, masks = small_model()
+    with pytest.raises(ValueError, match=r"no layer '0.weight'; it was made for another model"):
+        reconfigure(weights, importance, masks, LinearTime(1.0, {"fc.weight": 1.0}), fraction=0.3)
+
+
 def test_bad_importance_is_refused_by_name() -> None:
     weights, importance, masks = small_model()
     importance["3.weight"][0, 0] = float("nan")

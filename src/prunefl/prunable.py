@@ -9,9 +9,6 @@ from torch import Tensor
 
 from prunefl.masks import Masks
 
-Scope = str
-"""Of what the prunable share is taken: "layer" or "global"."""
-
 
 def prunable_fraction(round_index: int, first: float = 0.3, halves_every: float = 10_000) -> float:
     """Return f(r) = 0.3·0.5^(r/10000), the fraction of the live weights that may be pruned in round r."""
@@ -45,7 +42,7 @@ def allowed_weights(max_density: float | None, total: int) -> int:
 
 
 def protected_masks(
-    weights: Mapping[str, Tensor], masks: Masks, fraction: float, scope: Scope
+    weights: Mapping[str, Tensor], masks: Masks, fraction: float, scope: str
 ) -> dict[str, Tensor]:
     """Return which weights must stay: the live ones but for the fraction with smallest |w|."""
     if not 0.0 <= fraction <= 1.0:
@@ -86,5 +83,7 @@ def _live_magnitudes(name: str, weight: Tensor, mask: Tensor) -> NDArray[np.floa
     """Return |w| of the live weights in row-major order."""
     if weight.shape != mask.shape:
         raise ValueError(f"weight {name} has shape {tuple(weight.shape)}, its mask {tuple(mask.shape)}")
-    live: NDArray[np.floating] = np.compress(mask.reshape(-1).numpy(), weight.detach().reshape(-1).numpy())
-    return np.abs(live)
+    magnitude: NDArray[np.floating] = np.abs(
+        np.compress(mask.reshape(-1).numpy(), weight.detach().reshape(-1).numpy())
+    )
+    return magnitude

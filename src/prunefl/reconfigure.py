@@ -15,7 +15,7 @@ from torch import Tensor
 
 from prunefl.greedy import TIE, best_counts
 from prunefl.masks import Masks
-from prunefl.prunable import Scope, allowed_weights, protected_masks, without_smallest
+from prunefl.prunable import allowed_weights, protected_masks, without_smallest
 from prunefl.time_model import LinearTime, TimeModel
 
 Floats = NDArray[np.floating]
@@ -119,7 +119,7 @@ def reconfigure(
     time_model: TimeModel,
     *,
     fraction: float,
-    scope: Scope = "layer",
+    scope: str = "layer",
     fixed_gain: float = 0.0,
     max_density: float | None = None,
 ) -> dict[str, Tensor]:
@@ -127,7 +127,7 @@ def reconfigure(
 
     Args:
         fraction: f(r), the part of the live weights that may be pruned, those with smallest |w|.
-        scope: whether that part is taken of each layer or of the whole model.
+        scope: "layer" or "global": whether that part is taken of each layer or of the whole model.
         fixed_gain: summed importance of what is never pruned (biases, normalisation); its time is in c.
         max_density: live / prunable weights that may not be exceeded; without it there is no limit.
     """
@@ -135,6 +135,10 @@ def reconfigure(
     allowed = allowed_weights(max_density, sum(mask.numel() for mask in masks.values()))
     counts = {name: int(mask.count_nonzero()) for name, mask in protected.items()}
     room = allowed - sum(counts.values())
+    try:
+        time_model.seconds(counts)
+    except KeyError as missing:
+        raise ValueError(f"the time model has no layer {missing}; it was made for another model") from None
     if room <= 0:
         return without_smallest(weights, protected, -room)
     kept_gain = fixed_gain

@@ -1,21 +1,24 @@
-"""stub"""
+"""Devices: what a step and a message cost on each, in files and built in, and fleets of them."""
 
-from dataclasses import dataclass
-from prunefl.time_model import LinearTime
+from prunefl.devices.bind import Shape, bind
+from prunefl.devices.device import Device, LayerCost, Link, Ways
+from prunefl.devices.file import PRESETS, DeviceFile, Measured, load, parse
+from prunefl.devices.fleet import fastest, fleet, round_time, shape_of
 
-
-@dataclass(frozen=True)
-class Device:
-    name: str
-
-
-def fleet(config, model, input_shape, names):
-    return [Device("stub")] * config.data.clients
-
-
-def round_time(fleet, config, names=()):
-    class P(dict):
-        def __missing__(self, k):
-            return 6e-6
-
-    return LinearTime(6.0, {n: 6e-6 for n in names})
+__all__ = [
+    "PRESETS",
+    "Device",
+    "DeviceFile",
+    "LayerCost",
+    "Link",
+    "Measured",
+    "Shape",
+    "Ways",
+    "bind",
+    "fastest",
+    "fleet",
+    "load",
+    "parse",
+    "round_time",
+    "shape_of",
+]
