@@ -4,10 +4,14 @@ import sys
 
 import typer
 
+from prunefl.commands.client import client
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
+from prunefl.commands.keys import keys
 from prunefl.commands.presets import config, presets
 from prunefl.commands.run import run
+from prunefl.commands.server import server
+from prunefl.commands.status import status
 
 app = typer.Typer(
     help="Federated learning in which the model shrinks while it trains.",
@@ -21,6 +25,10 @@ app.command()(demo)
 app.command()(presets)
 app.command()(config)
 app.add_typer(data, name="data")
+app.command()(server)
+app.command()(client)
+app.command()(keys)
+app.command()(status)
 
 
 def main() -> None:

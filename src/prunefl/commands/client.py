@@ -1,0 +1,47 @@
+"""`prunefl client`: take part in a federation with the data of this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def client(
+    server: Annotated[str, typer.Option(help="HOST:PORT of the server.")],
+    partition: Annotated[
+        int, typer.Option(help="Number of this client, from 0: which share of the data is its own.")
+    ],
+    data: Annotated[str, typer.Option(help="Folder with the data; not needed for built-in data.")] = "",
+    keys: Annotated[
+        Path | None, typer.Option(help="This client's folder made by `prunefl keys`: client-I.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder for this client's state.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="package.module:function of this machine that the server may name as its model."),
+    ] = None,
+    stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
+) -> None:
+    """Join a federation, train when asked, and come back after any interruption.
+
+    The server sends the settings; the data stays here.
+
+    Example: prunefl client --server pi-server.local:9092 --partition 0 --keys client-0 --data ~/femnist
+    """
+    from prunefl.flower.extra import need_flower
+
+    need_flower()
+    from prunefl.flower.join import Membership, join
+    from prunefl.flower.supervise import show
+
+    if keys is None and not insecure:
+        raise ValueError(
+            "--keys DIR is missing: this client's folder made by `prunefl keys` (or ask for --insecure)"
+        )
+    if keys is not None and insecure:
+        raise ValueError("--insecure uses no keys; give either --keys or --insecure")
+    if partition < 0:
+        raise ValueError(f"--partition {partition}, must be >= 0")
+    folder = state or Path("runs") / f"client-{partition}"
+    join(Membership(server, partition, data, keys, folder, tuple(model or ()), stay), show)

@@ -1,0 +1,40 @@
+"""`prunefl keys`: identity and encryption for a small federation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Folder for the keys; what is in it already is kept.")],
+    clients: Annotated[int, typer.Option(help="How many clients there shall be in all.")] = 3,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address under which clients reach the server; may be repeated."),
+    ] = None,
+    days: Annotated[int, typer.Option(help="Days for which the server's certificate is valid.")] = 365,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Issue a new server certificate, for other hosts or days.")
+    ] = False,
+) -> None:
+    """Make a certificate authority, a server certificate and a key for every client.
+
+    Give the server FOLDER (keep ca.key elsewhere: only this command needs it) and each client its own
+    FOLDER/client-I. Call it again with more clients to add some.
+
+    Example: prunefl keys federation --clients 4 --host pi-server.local --host 192.168.1.10
+    """
+    from prunefl.flower.extra import need_flower
+
+    need_flower()
+    from prunefl.flower.keys import make_keys
+
+    written = make_keys(folder, host or [], clients, days, renew)
+    for path in written:
+        typer.echo(f"wrote {path}")
+    typer.echo(f"server: prunefl server CONFIG --keys {folder}")
+    typer.echo(
+        f"client 0, after copying {folder}/client-0 to it: "
+        f"prunefl client --server HOST:9092 --partition 0 --keys client-0 --data DIR"
+    )

@@ -1,0 +1,55 @@
+"""`prunefl server`: run a federation of real machines."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PORT = 9092
+
+
+def server(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG [SECTION.KEY=VALUE]...", help="a TOML file or a preset, then settings to change"
+        ),
+    ],
+    keys: Annotated[Path | None, typer.Option(help="Folder made by `prunefl keys`.")] = None,
+    out: Annotated[Path, typer.Option(help="The run's folder: records, checkpoints, model, logs.")] = Path(
+        "runs/server"
+    ),
+    host: Annotated[str, typer.Option(help="Address to listen on; every one, unless --insecure.")] = "",
+    port: Annotated[int, typer.Option(help="Port to listen on; open it for TCP in the firewall.")] = PORT,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+    ] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="No encryption and no keys; listens on this machine only unless --host says else.",
+        ),
+    ] = False,
+) -> None:
+    """Run all rounds with the clients that join over the network, then end.
+
+    Clients may come late, die and come back: a round is finished with a quorum of them (server.quorum) at its
+    deadline (server.deadline). A server that was stopped or killed goes on with --resume.
+
+    Example: prunefl server configs/flower.toml --keys federation --out runs/pis
+    """
+    from prunefl.flower.extra import need_flower
+
+    need_flower()
+    from prunefl.commands.configs import resolve
+    from prunefl.flower.serve import Service, serve
+    from prunefl.flower.supervise import show
+
+    config, _ = resolve(arguments, None)
+    if keys is None and not insecure:
+        raise ValueError("--keys DIR is missing; make it with: prunefl keys DIR (or ask for --insecure)")
+    if keys is not None and insecure:
+        raise ValueError("--insecure uses no keys; give either --keys or --insecure")
+    listen = host or ("127.0.0.1" if insecure else "0.0.0.0")
+    serve(Service(config, out, keys, listen, port, resume), show)

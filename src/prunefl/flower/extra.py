@@ -1,0 +1,12 @@
+"""The optional part: what to say when it is not installed."""
+
+from importlib.util import find_spec
+
+
+def need_flower() -> None:
+    """Raise ValueError, in one line, unless the extra `flower` is installed."""
+    missing = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"{' and '.join(missing)} not installed; install it with: pip install 'prunefl[flower]'"
+        )

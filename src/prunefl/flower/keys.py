@@ -1,0 +1,219 @@
+"""Identity for a small federation: one authority, one server certificate, one key per client."""
+
+import ipaddress
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
+
+# The server's own processes reach the SuperLink over loopback, whatever name clients use.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+_Key = ec.EllipticCurvePrivateKey
+
+
+def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew: bool = False) -> list[Path]:
+    """Return the files written. What exists is kept, so a later call only adds clients.
+
+    The folder belongs on the server (without `ca.key`, which is best kept offline); each `client-I` folder
+    inside goes to one client.
+
+    Args:
+        hosts: names and addresses under which clients reach the server.
+        clients: how many clients there shall be in all.
+        days: how long certificates are valid.
+        renew: issue a new server certificate, for other hosts or a later date.
+    """
+    if clients < 1:
+        raise ValueError(f"clients={clients}, must be >= 1")
+    if days < 1:
+        raise ValueError(f"days={days}, must be >= 1")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = _authority(folder, days)
+    if renew or not (folder / f"{SERVER}.pem").exists():
+        written += _server(folder, hosts, days)
+    return written + _nodes(folder, clients)
+
+
+def _authority(folder: Path, days: int) -> list[Path]:
+    if (folder / f"{AUTHORITY}.pem").exists():
+        return []
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("prunefl federation authority")
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    certificate = (
+        _dated(name, name, key, days * 4)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return [
+        _write_key(folder / f"{AUTHORITY}.key", key),
+        _write_pem(folder / f"{AUTHORITY}.pem", certificate),
+    ]
+
+
+def _server(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
+    authority = read_certificate(folder / f"{AUTHORITY}.pem")
+    signer = _read_key(folder / f"{AUTHORITY}.key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([_general(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = (
+        _dated(_name("prunefl server"), authority.subject, key, days)
+        .add_extension(names, critical=False)
+        .add_extension(issuer, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    return [_write_key(folder / f"{SERVER}.key", key), _write_pem(folder / f"{SERVER}.pem", certificate)]
+
+
+def _nodes(folder: Path, clients: int) -> list[Path]:
+    """Give every client that has none a key of its own, and enter its public half in the register."""
+    register = read_register(folder) if (folder / REGISTER).exists() else {}
+    written = []
+    for client in range(clients):
+        if client in register:
+            continue
+        home = folder / f"client-{client}"
+        home.mkdir(mode=0o700, exist_ok=True)
+        key = ec.generate_private_key(ec.SECP384R1())
+        text = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        )
+        _write(home / NODE, text, 0o600)
+        _write(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), 0o644)
+        register[client] = public_text(key.public_key())
+        written.append(home)
+    lines = {str(client): register[client] for client in sorted(register)}
+    return [*written, _write(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", 0o644)]
+
+
+def read_register(folder: Path) -> dict[int, str]:
+    """Return the public key (PEM) that each client is known by."""
+    path = folder / REGISTER
+    try:
+        entries = json.loads(path.read_text())
+        return {int(client): str(text) for client, text in entries.items()}
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: no such file; make the federation's keys with: prunefl keys {folder}"
+        ) from None
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path}: not a register of node keys ({error})") from None
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """Return a PEM certificate, or say in one line what is wrong with the file."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path}: cannot read the certificate ({error.strerror})") from None
+    except ValueError:
+        raise ValueError(f"{path}: not a PEM certificate") from None
+
+
+def check_server_files(folder: Path) -> None:
+    """Raise ValueError if the server could not use its certificate: unreadable, expired, or another key's."""
+    certificate = read_certificate(folder / f"{SERVER}.pem")
+    read_certificate(folder / f"{AUTHORITY}.pem")
+    path = folder / f"{SERVER}.pem"
+    now = datetime.now(UTC)
+    if certificate.not_valid_after_utc < now:
+        until = certificate.not_valid_after_utc.date()
+        raise ValueError(f"{path}: expired on {until}; renew it with: prunefl keys {folder} --renew")
+    if certificate.not_valid_before_utc > now:
+        raise ValueError(f"{path}: valid only from {certificate.not_valid_before_utc}; is the clock right?")
+    if _read_key(folder / f"{SERVER}.key").public_key() != certificate.public_key():
+        raise ValueError(f"{path}: belongs to another key than {SERVER}.key; renew both with --renew")
+
+
+def check_node_key(path: Path) -> str:
+    """Return the public half (PEM) of a client's key, or raise ValueError in one line."""
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot read the node key ({error.strerror})") from None
+    except (ValueError, TypeError):
+        raise ValueError(f"{path}: not a node key; make one with: prunefl keys") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path}: must be an elliptic-curve key; make one with: prunefl keys")
+    return public_text(key.public_key())
+
+
+def public_text(key: ec.EllipticCurvePublicKey) -> str:
+    """Return a public key as PEM, the form in which Flower registers it."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_bytes(serialization.Encoding.PEM, form).decode()
+
+
+def _read_key(path: Path) -> _Key:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot read the key ({error.strerror})") from None
+    except (ValueError, TypeError):
+        raise ValueError(f"{path}: not a PEM private key") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path}: must be an elliptic-curve key")
+    return key
+
+
+def _dated(subject: x509.Name, issuer: x509.Name, key: _Key, days: int) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # An hour back: the clocks of small machines without a battery are often a little behind.
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _general(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _write_key(path: Path, key: _Key) -> Path:
+    form = serialization.PrivateFormat.PKCS8
+    return _write(
+        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), 0o600
+    )
+
+
+def _write_pem(path: Path, certificate: x509.Certificate) -> Path:
+    return _write(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+
+
+def _write(path: Path, content: bytes, mode: int) -> Path:
+    """Write atomically; a secret never exists with wider permissions, not even for an instant."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    return path

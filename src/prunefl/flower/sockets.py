@@ -1,0 +1,61 @@
+"""The local line between ClientApp and worker: a Unix socket in a folder that only this user can enter."""
+
+import os
+import socket
+import struct
+from pathlib import Path
+
+MAX_FRAME = 2 << 30
+_LENGTH = struct.Struct("<Q")
+
+
+def listen(path: Path) -> socket.socket:
+    """Return a listening socket at `path`; its folder gets mode 0700, the socket 0600."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    # Names of Unix sockets are limited to about 100 bytes: better a clear word than "AF_UNIX path too long".
+    if len(os.fsencode(path)) > 100:
+        raise ValueError(f"{path}: too long for a socket's name, give a shorter --state folder")
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        server.bind(os.fspath(path))
+    finally:
+        os.umask(before)
+    server.listen(4)
+    return server
+
+
+def call(path: Path, letter: bytes, seconds: float | None = None) -> bytes:
+    """Return the worker's answer to a letter."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(seconds)
+        line.connect(os.fspath(path))
+        send(line, letter)
+        return receive(line)
+
+
+def send(line: socket.socket, data: bytes) -> None:
+    """Send one frame: its length, then its bytes."""
+    line.sendall(_LENGTH.pack(len(data)))
+    line.sendall(data)
+
+
+def receive(line: socket.socket, max_bytes: int = MAX_FRAME) -> bytes:
+    """Return one frame; ConnectionError if it is cut off, ValueError if it would be too long."""
+    (size,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
+    if size > max_bytes:
+        raise ValueError(f"a frame of {size} bytes, must be <= {max_bytes}")
+    return _exactly(line, size)
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        count = line.recv_into(view[got:])
+        if not count:
+            raise ConnectionError(f"the line was cut after {got} of {size} bytes")
+        got += count
+    return bytes(data)
