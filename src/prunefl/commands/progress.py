@@ -123,8 +123,9 @@ def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
     """Yield a screen for a run; `folder` is where a person will find what it leaves."""
     console = Console(stderr=True)
     console.print(
-        f"[bold]{config.run.method}[/]: {config.model.name} on {config.data.name}, "
-        f"{config.data.clients} clients -> {folder}"
+        f"training {config.model.name} on {config.data.name} with [bold]{config.run.method}[/], "
+        f"{config.data.clients} clients, into {folder}",
+        soft_wrap=True,
     )
     if not console.is_terminal:
         yield Lines(config, Console())
