@@ -34,7 +34,14 @@ def test_a_run_leaves_config_records_checkpoints_model_and_pictures(tmp_path):
     done = prunefl("run", *QUICK, "--out", tmp_path / "r", "--seed", 3)
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert {"config.toml", "records.jsonl", "checkpoints", "model.safetensors", "accuracy.png", "density.png"} <= names
+    assert {
+        "config.toml",
+        "records.jsonl",
+        "checkpoints",
+        "model.safetensors",
+        "accuracy.png",
+        "density.png",
+    } <= names
     kept = tomllib.loads((tmp_path / "r" / "config.toml").read_text())
     assert kept["run"]["seed"] == 3
     records = read_records(tmp_path / "r" / "records.jsonl")
@@ -66,8 +73,17 @@ def test_what_a_user_can_mend_is_one_line_and_never_a_traceback(tmp_path, words,
 
 def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "r"
-    command = [sys.executable, "-c", "from prunefl.cli import main; main()", "run", *QUICK, "run.rounds=100000"]
-    with subprocess.Popen([*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    command = [
+        sys.executable,
+        "-c",
+        "from prunefl.cli import main; main()",
+        "run",
+        *QUICK,
+        "run.rounds=100000",
+    ]
+    with subprocess.Popen(
+        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         deadline = time.monotonic() + 60
         while not (out / "checkpoints").exists() and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -50,7 +50,9 @@ def test_imports_go_one_way():
 
 
 def test_every_module_has_its_place():
-    names = {path.name.removesuffix(".py") for path in ROOT.iterdir() if path.suffix == ".py" or path.is_dir()}
+    names = {
+        path.name.removesuffix(".py") for path in ROOT.iterdir() if path.suffix == ".py" or path.is_dir()
+    }
     assert not {name for name in names if not name.startswith("_")} - RANK.keys() - {"presets"}
 
 

@@ -4,6 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prunefl.clock import Seconds, jitter_factor
+from prunefl.devices import fastest
+from prunefl.flops import step_flops
+from prunefl.masks import live_counts
 from prunefl.messages import InitialPlan, Order, Reply
 
 if TYPE_CHECKING:
@@ -52,6 +56,15 @@ class Totals:
         )
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Some training steps of the same cost; a forward pass alone is a third of a step."""
+
+    steps: float
+    live: Mapping[str, int]
+    full_gradient: bool
+
+
 def initial_client(setup: "Setup", plan: InitialPlan) -> int:
     """Return who prunes first: the config's choice, or the fastest that has enough samples (SPEC 8)."""
     if setup.config.initial.client >= 0:
@@ -60,13 +73,58 @@ def initial_client(setup: "Setup", plan: InitialPlan) -> int:
     if not enough:
         most = max(setup.num_samples)
         raise ValueError(f"initial.samples={plan.samples}, must be <= {most}, the most that a client has")
-    return enough[0]
+    return fastest(setup.devices, enough)
 
 
 def of_round(
     setup: "Setup", state: "ServerState", orders: Mapping[int, Order], replies: Sequence[Reply]
 ) -> Charge:
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
-    up = sum(len(reply.model) + len(reply.statistic) for reply in replies)
-    down = sum(len(order.model) for order in orders.values())
-    return Charge(compute=1.0, bytes_up=up, bytes_down=down)
+    live = live_counts(state.masks)
+    stretches = {r.client: _stretches(setup, orders[r.client], r, live) for r in replies}
+    spent = [_seconds(setup, orders[r.client], r, stretches[r.client]) for r in replies]
+    slowest = max(spent, key=lambda seconds: seconds.total)
+    return Charge(
+        compute=slowest.compute,
+        upload=slowest.upload,
+        download=slowest.download,
+        overhead=slowest.overhead,
+        bytes_up=sum(len(reply.model) + len(reply.statistic) for reply in replies),
+        bytes_down=sum(len(order.model) for order in orders.values()),
+        flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / len(replies),
+    )
+
+
+def _stretches(setup: "Setup", order: Order, reply: Reply, live: Mapping[str, int]) -> list[Stretch]:
+    """Return all that this client computed."""
+    if reply.segments:
+        return [Stretch(segment.steps, segment.live, full_gradient=True) for segment in reply.segments]
+    steps, ask = setup.config.training.local_steps, order.ask
+    done = [Stretch(steps, live, ask.collect or ask.dense_update)]
+    if ask.report == "gradient":
+        done.append(Stretch(steps, live, full_gradient=True))
+    if ask.swap:
+        done.append(Stretch(1, live, full_gradient=True))
+    if ask.probe_density:
+        done.append(Stretch(2 * steps / 3, live, full_gradient=False))
+    return done
+
+
+def _seconds(setup: "Setup", order: Order, reply: Reply, stretches: Sequence[Stretch]) -> Seconds:
+    device, seed = setup.devices[reply.client], setup.config.run.seed
+    compute = sum(s.steps * device.step_seconds(s.live, s.full_gradient) for s in stretches)
+    up = [len(part) for part in (reply.model, reply.statistic) if part]
+    return Seconds(
+        compute * jitter_factor(device, seed, order.round, reply.client),
+        device.link.download_seconds(len(order.model)),
+        sum(device.link.upload_seconds(size) for size in up),
+        device.overhead,
+    )
+
+
+def _flops(setup: "Setup", stretches: Sequence[Stretch]) -> float:
+    batch, total = setup.config.training.batch_size, setup.layer_sizes
+    return sum(
+        s.steps * sum(step_flops(setup.positions, s.live, total, batch, s.full_gradient).values())
+        for s in stretches
+    )

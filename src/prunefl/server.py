@@ -31,6 +31,8 @@ class Setup:
         num_samples: D_n of every client.
         devices: the device of every client.
         time_model: T(M) of the fleet.
+        positions: output positions of a sample at which each weight of a layer works, for FLOPs.
+        layer_sizes: weights of each prunable layer.
     """
 
     config: Config
@@ -43,6 +45,8 @@ class Setup:
     template: wire.Template
     names: Sequence[str]
     pruner: Pruner
+    positions: Mapping[str, int]
+    layer_sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True)

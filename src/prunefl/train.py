@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import config as settings
-from prunefl import data, devices, models, wire
+from prunefl import data, devices, flops, models, wire
 from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.masks import prunable_names
@@ -117,6 +117,8 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
         template=wire.Template.of(model, names),
         names=names,
         pruner=build_pruner(config),
+        positions=flops.positions(model, federation.input_shape, names),
+        layer_sizes={name: model.get_parameter(name).numel() for name in names},
     )
 
 

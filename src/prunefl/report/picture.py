@@ -47,12 +47,12 @@ def _draw_density(records: Sequence[Record], folder: Path) -> Path:
     from matplotlib.figure import Figure
 
     sizes = records[0]["layers"]
-    changes = [record for record in records if record["kind"] == "round" and "live" in record]
+    changes = [record for record in records if "live" in record]
     last = max(record["round"] for record in records if record["kind"] == "round")
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     for name, size in sizes.items():
-        points = [(record["round"], 100 * record["live"][name] / size) for record in changes]
+        points = [(record.get("round", 0), 100 * record["live"][name] / size) for record in changes]
         points.append((last, points[-1][1]))
         axes.step(*zip(*points, strict=True), where="post", label=name.removesuffix(".weight"), linewidth=1.6)
     axes.set(xlabel="round", ylabel="density (%)", ylim=(0, 102))
