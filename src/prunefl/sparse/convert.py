@@ -7,11 +7,25 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.masks import Masks
+from prunefl.sparse import layout
+from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.masked import MaskedLayer
+from prunefl.sparse.pattern import kernels_compute
 from prunefl.sparse.pruned import PrunedLayer
+from prunefl.sparse.sequential import FusedSequential
 from prunefl.sparse.spec import spec_of
 
 CHOICES = ("auto", "sparse", "dense")
+
+AWARE: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Sequential: FusedSequential,
+    nn.Conv2d: layout.OrderedConv2d,
+    nn.BatchNorm2d: layout.OrderedBatchNorm2d,
+    nn.MaxPool2d: layout.OrderedMaxPool2d,
+    nn.AdaptiveAvgPool2d: layout.OrderedAdaptiveAvgPool2d,
+    nn.Flatten: layout.OrderedFlatten,
+}
+"""Plain layer -> the same layer that knows the order in which sparse convolutions leave their output."""
 
 
 def sparsify(model: nn.Module, masks: Masks, *, choose: str = "auto") -> nn.Module:
@@ -31,13 +45,13 @@ def sparsify(model: nn.Module, masks: Masks, *, choose: str = "auto") -> nn.Modu
     for name, mask in masks.items():
         layer = _layer_for(name, mask, layers)
         if not bool(mask.all()):
-            swaps[layer] = MaskedLayer(spec_of(layer), layer.weight, layer.bias, mask).train(layer.training)
-    return _swapped(dense, swaps)
+            swaps[layer] = _pruned(layer, mask, choose)
+    return _made_aware_in_place(_swapped(dense, swaps))
 
 
 def densify(model: nn.Module) -> nn.Module:
     """Return a plain copy of the model, zeros at pruned positions, under the same state-dict names."""
-    duplicate = copy.deepcopy(model)
+    duplicate = _made_plain_in_place(copy.deepcopy(model))
     swaps: dict[nn.Module, nn.Module] = {
         module: module.dense_layer() for module in duplicate.modules() if isinstance(module, PrunedLayer)
     }
@@ -75,6 +89,33 @@ def _layer_for(name: str, mask: Tensor, layers: Mapping[str, nn.Module]) -> nn.L
         shapes = f"{tuple(mask.shape)}, must be {tuple(layer.weight.shape)}"
         raise ValueError(f"masks[{name!r}] has shape {shapes}")
     return layer
+
+
+def _pruned(layer: nn.Linear | nn.Conv2d, mask: Tensor, choose: str) -> PrunedLayer:
+    """Return the pruned layer that replaces a plain one."""
+    spec = spec_of(layer)
+    sparse = choose != "dense" and kernels_compute(spec, layer.weight)
+    made = (SparseLayer if sparse else MaskedLayer)(spec, layer.weight, layer.bias, mask)
+    made.weight.requires_grad_(layer.weight.requires_grad)
+    made.train(layer.training)
+    return made
+
+
+def _made_aware_in_place(model: nn.Module) -> nn.Module:
+    """Return the model; where it has sparse layers, plain ones learn the order of their output."""
+    if any(isinstance(module, SparseLayer) for module in model.modules()):
+        for module in model.modules():
+            # Settings, parameters and hooks stay; only what forward does changes.
+            module.__class__ = AWARE.get(type(module), type(module))
+    return model
+
+
+def _made_plain_in_place(model: nn.Module) -> nn.Module:
+    """Return the model with plain layers again."""
+    plain = {aware: kind for kind, aware in AWARE.items()}
+    for module in model.modules():
+        module.__class__ = plain.get(type(module), type(module))
+    return model
 
 
 def _swapped(model: nn.Module, swaps: Mapping[nn.Module, nn.Module]) -> nn.Module:

@@ -44,6 +44,17 @@ class ConvSpec:
         padded: Tensor = conv._conv_forward(x, weight, bias)
         return padded
 
+    def zeros_around(self) -> tuple[int, int, int, int]:
+        """Return the rows and columns of zeros around the input: top, bottom, left, right."""
+        if isinstance(self.padding, tuple):
+            (down, across) = self.padding
+            return down, down, across, across
+        if self.padding == "valid":
+            return 0, 0, 0, 0
+        # "same": an odd row or column goes behind, as in torch
+        down, across = (d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True))
+        return down // 2, down - down // 2, across // 2, across - across // 2
+
     def layer(self, bias: bool) -> nn.Conv2d:
         """Return a plain layer without storage."""
         return nn.Conv2d(**asdict(self), bias=bias, device="meta")

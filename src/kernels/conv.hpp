@@ -1,0 +1,201 @@
+// Sparse convolution on planes whose rows hold width x batch floats. Included by every path's file.
+// A tile of output stays in registers while all live weights of one output row and input block are applied to it.
+
+#if PRUNEFL_LANES == 8
+constexpr int TILE = 12;  // vectors: sixteen registers less the weight and a spare
+#else
+constexpr int TILE = 16;
+#endif
+// Wider tiles first pay on 32 registers; SSE2, with sixteen, runs the same code and spills a little.
+
+struct TilePlace {
+    int row, rows, column, vectors, tail;  // tail: lanes of the last vector that are inside the row
+};
+
+struct TileStep {
+    bool first, relu;
+};
+
+template <int R, int V>
+KERNEL void forward_tile(const float* __restrict x, ptrdiff_t x_row, const int32_t* __restrict offset,
+                         const float* __restrict value, int count, float* y, ptrdiff_t y_row, TileStep step,
+                         float bias, int tail) {
+    Vec sum[R][V];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+        const float* from = y + r * y_row + v * LANES;
+        sum[r][v] = step.first ? splat(bias) : v == V - 1 ? load_first(from, tail) : load(from);
+    }
+    for (int k = 0; k < count; k++) {
+        const float* from = x + offset[k];
+        const Vec w = splat(value[k]);
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
+            sum[r][v] += w * load(from + r * x_row + v * LANES);
+    }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+        const Vec result = step.relu ? positive(sum[r][v]) : sum[r][v];
+        float* to = y + r * y_row + v * LANES;
+        if (v == V - 1) store_first(to, result, tail);
+        else store(to, result);
+    }
+}
+
+template <int R, int V>
+KERNEL void gradient_tile(const float* __restrict x, ptrdiff_t x_row, const int32_t* __restrict offset,
+                          float* __restrict dw, int count, const float* dy, ptrdiff_t y_row, int tail) {
+    Vec g[R][V];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+        const float* from = dy + r * y_row + v * LANES;
+        g[r][v] = v == V - 1 ? load_first(from, tail) : load(from);
+    }
+    int k = 0;
+    for (; k + 4 <= count; k += 4) {
+        const float *xa = x + offset[k], *xb = x + offset[k + 1], *xc = x + offset[k + 2], *xd = x + offset[k + 3];
+        Vec a{}, b{}, c{}, d{};
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+            const ptrdiff_t at = r * x_row + v * LANES;
+            a += g[r][v] * load(xa + at);
+            b += g[r][v] * load(xb + at);
+            c += g[r][v] * load(xc + at);
+            d += g[r][v] * load(xd + at);
+        }
+        store4(dw + k, load4(dw + k) + sums_of_four(a, b, c, d));
+    }
+    for (; k < count; k++) {
+        const float* from = x + offset[k];
+        Vec a{};
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
+            a += g[r][v] * load(from + r * x_row + v * LANES);
+        dw[k] += sum_of(a);
+    }
+}
+
+typedef decltype(&forward_tile<1, 1>) ForwardTile;
+typedef decltype(&gradient_tile<1, 1>) GradientTile;
+struct TileFunctions {
+    ForwardTile forward;
+    GradientTile gradient;
+};
+
+// One function for every number of rows and vectors that fits the registers.
+struct TileTable {
+    TileFunctions at[TILE + 1][TILE + 1];
+    template <int R, int V>
+    constexpr void fill() {
+        if constexpr (R * V <= TILE) {
+            at[R][V] = {forward_tile<R, V>, gradient_tile<R, V>};
+            fill<R, V + 1>();
+        } else if constexpr (R < TILE) {
+            fill<R + 1, 1>();
+        }
+    }
+    constexpr TileTable() : at{} { fill<1, 1>(); }
+};
+static constexpr TileTable TILES;
+
+// The tiles of one plane: several whole rows where these are short, parts of one row where they are long.
+struct Tiling {
+    int vectors, per_row, rows_each, down, count;
+    int length, height;
+    Tiling(int height_, int length_) : length(length_), height(height_) {
+        vectors = (length + LANES - 1) / LANES;
+        per_row = (vectors + TILE - 1) / TILE;
+        rows_each = per_row > 1 ? 1 : most(1, least(height, TILE / vectors));
+        down = (height + rows_each - 1) / rows_each;
+        count = down * per_row;
+    }
+    TilePlace place(int index) const {
+        const Range rows = part_of(height, index / per_row, down);
+        const Range columns = part_of(vectors, index % per_row, per_row);
+        const bool last = columns.last == vectors;
+        return {rows.first, rows.last - rows.first, columns.first * LANES, columns.last - columns.first,
+                last ? length - (vectors - 1) * LANES : LANES};
+    }
+};
+
+static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, const Planes<float>& y,
+                         const float* bias, bool relu, int threads) {
+    const Tiling tiling(y.height, y.length);
+    // Few tiles: share out the output planes instead.
+    const bool by_tile = tiling.count >= threads * 3;
+    const int tasks = threads == 1 ? 1 : by_tile ? least(tiling.count, threads * 4) : least(w.rows, threads * 4);
+    run_tasks(tasks, threads, [&](int task) {
+        const Range tiles = by_tile ? part_of(tiling.count, task, tasks) : Range{0, tiling.count};
+        const Range rows = by_tile ? Range{0, w.rows} : part_of(w.rows, task, tasks);
+        for (int t = tiles.first; t < tiles.last; t++) {
+            const TilePlace p = tiling.place(t);
+            const ForwardTile apply = TILES.at[p.rows][p.vectors].forward;
+            const float* from = x + p.row * x_row + p.column;
+            float* to = y.data + p.row * y.row + p.column;
+            for (int b = 0; b < w.blocks; b++) {
+                const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
+                const TileStep step{b == 0, relu && b == w.blocks - 1};
+                for (int r = rows.first; r < rows.last; r++) {
+                    const int k = begin[r], count = begin[r + w.rows] - k;
+                    if (!count && !step.first && !step.relu) continue;
+                    apply(from, x_row, w.offset + k, w.value + k, count, to + r * y.plane, y.row, step,
+                          bias ? bias[r] : 0.f, p.tail);
+                }
+            }
+        }
+    });
+}
+
+// dw, in the weights' order, is overwritten. Rows are shared out, so that no two threads add to one weight.
+static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t x_row,
+                                 const Planes<const float>& dy, float* dw, int threads) {
+    const Tiling tiling(dy.height, dy.length);
+    const int tasks = threads > 1 ? least(w.rows, threads * 4) : 1;
+    run_tasks(tasks, threads, [&](int task) {
+        const Range rows = part_of(w.rows, task, tasks);
+        if (rows.first == rows.last) return;
+        const int32_t* row_end = w.start + static_cast<ptrdiff_t>(w.blocks) * w.rows;
+        memset(dw + w.start[rows.first], 0, sizeof(float) * (row_end[rows.last - 1] - w.start[rows.first]));
+        for (int t = 0; t < tiling.count; t++) {
+            const TilePlace p = tiling.place(t);
+            const GradientTile apply = TILES.at[p.rows][p.vectors].gradient;
+            const float* from = x + p.row * x_row + p.column;
+            const float* g = dy.data + p.row * dy.row + p.column;
+            for (int b = 0; b < w.blocks; b++) {
+                const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
+                for (int r = rows.first; r < rows.last; r++) {
+                    const int k = begin[r], count = begin[r + w.rows] - k;
+                    if (count) apply(from, x_row, w.offset + k, dw + k, count, g + r * dy.plane, dy.row, p.tail);
+                }
+            }
+        }
+    });
+}
+
+// The gradient of all weights, pruned ones too, of rows [first, last); `dw` holds (last - first) x per_row floats.
+static void full_gradient_rows(const ConvPositions& w, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                               Range rows, float* dw) {
+    const Tiling tiling(dy.height, dy.length);
+    memset(dw, 0, sizeof(float) * w.per_row * (rows.last - rows.first));
+    for (int t = 0; t < tiling.count; t++) {
+        const TilePlace p = tiling.place(t);
+        const GradientTile apply = TILES.at[p.rows][p.vectors].gradient;
+        const float* from = x + p.row * x_row + p.column;
+        const float* g = dy.data + p.row * dy.row + p.column;
+        for (int k = 0; k < w.per_row; k += w.block)
+            for (int r = rows.first; r < rows.last; r++) {
+                const int32_t* offset = w.offset + static_cast<ptrdiff_t>(r / (w.rows / w.groups)) * w.per_row + k;
+                float* to = dw + static_cast<ptrdiff_t>(r - rows.first) * w.per_row + k;
+                apply(from, x_row, offset, to, least(w.block, w.per_row - k), g + r * dy.plane, dy.row, p.tail);
+            }
+    }
+}
+
+// Adds the full gradient to a total; `scratch` holds threads x rows_each x per_row floats.
+static void conv_full_gradient(const ConvPositions& w, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                               Total total, float* scratch, int rows_each, int threads) {
+    run_tasks((w.rows + rows_each - 1) / rows_each, threads, [&](int task) {
+        const Range rows{task * rows_each, least(w.rows, (task + 1) * rows_each)};
+        const ptrdiff_t each = static_cast<ptrdiff_t>(rows_each) * w.per_row;
+        float* dw = scratch + omp_get_thread_num() * each;
+        full_gradient_rows(w, x, x_row, dy, rows, dw);
+        float* to = total.sum + static_cast<ptrdiff_t>(rows.first) * w.per_row;
+        const ptrdiff_t size = static_cast<ptrdiff_t>(rows.last - rows.first) * w.per_row;
+        if (total.squared) for (ptrdiff_t i = 0; i < size; i++) to[i] += dw[i] * dw[i];
+        else for (ptrdiff_t i = 0; i < size; i++) to[i] += dw[i];
+    });
+}

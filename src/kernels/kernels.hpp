@@ -1,0 +1,40 @@
+// The kernels as a table of functions: every instruction set fills one, compiled from the same sources.
+#pragma once
+#include "views.hpp"
+
+namespace prunefl {
+
+struct Kernels {
+    const char* name;
+    int lanes;
+    void (*linear_forward)(const LinearWeights&, const float* x, ptrdiff_t x_stride, float* y, ptrdiff_t y_stride,
+                           int batch, const float* bias, bool relu, int threads);
+    void (*linear_backward)(const LinearWeights&, const float* x, float* dx, ptrdiff_t x_stride, const float* dy,
+                            ptrdiff_t y_stride, int batch, float* dw, int threads);
+    void (*linear_full_gradient)(const float* x, ptrdiff_t x_stride, int inputs, const float* dy, ptrdiff_t y_stride,
+                                 int outputs, int batch, Total, int threads);
+    void (*conv_forward)(const ConvWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y,
+                         const float* bias, bool relu, int threads);
+    void (*conv_weight_gradient)(const ConvWeights&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                                 float* dw, int threads);
+    void (*conv_full_gradient)(const ConvPositions&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                               Total, float* scratch, int rows_each, int threads);
+    void (*transpose)(const float* from, ptrdiff_t from_row, float* to, ptrdiff_t to_row, int rows, int columns,
+                      int threads);
+    void (*clear)(const Placed<float>& to, int threads);  // the padding
+    void (*from_torch)(const float* x, const Placed<float>& to, int threads);
+    void (*to_torch)(const Placed<const float>& from, float* x, int threads);
+    void (*move_rows)(const Placed<const float>& from, const Placed<const float>* active, const Placed<float>& to,
+                      int threads);
+    void (*relu_backward)(const float* active, float* dy, ptrdiff_t size, int threads);
+    void (*bias_gradient)(const Planes<const float>& dy, int channels, float* db, int threads);
+    void (*pool_forward)(const Planes<const float>& x, const PoolShape&, bool relu, const Placed<float>& to,
+                         uint8_t* index, int threads);
+    void (*pool_backward)(const Placed<const float>& dy, const uint8_t* index, const PoolShape&,
+                          const Placed<float>& dx, int threads);
+    void (*sgd)(float* w, const float* g, ptrdiff_t size, float rate, int threads);
+    void (*masked_sgd)(float* w, const float* g, const uint8_t* live, ptrdiff_t size, float rate, int threads);
+    void (*gather)(float* to, const float* from, const int32_t* order, ptrdiff_t size, int threads);
+};
+
+}  // namespace prunefl

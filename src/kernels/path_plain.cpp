@@ -1,0 +1,5 @@
+// The kernels in vectors of 4 floats.
+#define PRUNEFL_PATH path_plain
+#define PRUNEFL_NAME "plain"
+#define PRUNEFL_LANES 4
+#include "path.inl"

@@ -1,0 +1,124 @@
+// Max-pooling and ReLU together, on rows of width x batch floats. Included by every path's file.
+
+typedef uint8_t Bytes __attribute__((vector_size(LANES)));
+
+INLINE void store_bytes(uint8_t* p, Int v, int count) {
+    const Bytes bytes = __builtin_convertvector(v, Bytes);
+    memcpy(p, &bytes, count);
+}
+INLINE Int load_bytes(const uint8_t* p, int count) {
+    Bytes bytes{};
+    memcpy(&bytes, p, count);
+    return __builtin_convertvector(bytes, Int);
+}
+
+// The batch in vectors. The last one overlaps the one before where it can: at(first lane, lanes).
+template <class At>
+INLINE void over_batch(int batch, At at) {
+    if (batch < LANES) return at(0, batch);
+    for (int n = 0; n < batch; n += LANES) at(least(n, batch - LANES), LANES);
+}
+
+// One output pixel; positions in the window are counted row by row. NaN wins, as in torch.
+template <int KH, int KW>
+INLINE void pool_pixel(const Planes<const float>& x, const float* plane, const PoolShape& pool, int ho, int wo,
+                       int width, int batch, bool relu, float* y, uint8_t* index) {
+    const int kernel_h = KH ? KH : pool.kernel_h, kernel_w = KW ? KW : pool.kernel_w;
+    const int top = ho * pool.stride_h - pool.pad_h, left = wo * pool.stride_w - pool.pad_w;
+    over_batch(batch, [&](int n, int lanes) __attribute__((always_inline)) {
+        Vec best = splat(-__builtin_inff());
+        Int where{};
+        UNROLL for (int i = 0; i < kernel_h; i++) UNROLL for (int j = 0; j < kernel_w; j++) {
+            const int h = top + i, w = left + j;
+            if (!(KH && KW) && (h < 0 || h >= x.height || w < 0 || w >= width)) continue;
+            const float* from = plane + h * x.row + static_cast<ptrdiff_t>(w) * batch + n;
+            const Vec v = lanes == LANES ? load(from) : load_first(from, lanes);
+            const Int wins = (v > best) | (v != v);
+            best = wins ? v : best;
+            where = wins ? Int{} + (i * kernel_w + j) : where;
+        }
+        if (relu) {
+            where = best <= Vec{} ? Int{} + NO_GRADIENT : where;
+            best = positive(best);
+        }
+        if (lanes == LANES) store(y + n, best);
+        else store_first(y + n, best, lanes);
+        store_bytes(index + n, where, lanes);
+    });
+}
+
+// index: (channels, height, width, batch) bytes of the output.
+static void pool_forward(const Planes<const float>& x, const PoolShape& pool, bool relu, const Placed<float>& to,
+                         uint8_t* index, int threads) {
+    const Layout& at = to.at;
+    const bool two = pool.kernel_h == 2 && pool.kernel_w == 2 && !pool.pad_h && !pool.pad_w;
+    const auto pixel = two ? pool_pixel<2, 2> : pool_pixel<0, 0>;
+    const int width = x.length / at.batch;
+    run_tasks(at.channels, threads, [&](int c) {
+        RowCopy copy(at);
+        clear_padding(to, c);
+        for (int h = 0; h < at.height; h++) {
+            float* row = open_row(to, c, h, copy.data);
+            uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
+            for (int w = 0; w < at.width; w++)
+                pixel(x, x.data + c * x.plane, pool, h, w, width, at.batch, relu,
+                      row + static_cast<ptrdiff_t>(w) * at.batch, places + static_cast<ptrdiff_t>(w) * at.batch);
+            close_row(to, c, h, row, copy.data);
+        }
+    });
+}
+
+// Two by two windows that do not overlap: every input pixel belongs to at most one of them.
+static void pool_backward_two(const float* g, const uint8_t* index, int width, int batch, float* top, float* bottom) {
+    for (int w = 0; w < width; w++)
+        over_batch(batch, [&](int n, int lanes) __attribute__((always_inline)) {
+            const ptrdiff_t at = static_cast<ptrdiff_t>(w) * batch + n;
+            const Vec v = load_first(g + at, lanes);
+            const Int where = load_bytes(index + at, lanes);
+            float* to[4] = {top + at, top + at + batch, bottom + at, bottom + at + batch};
+            for (int i = 0; i < 4; i++)
+                store_first(to[i] + static_cast<ptrdiff_t>(w) * batch, where == Int{} + i ? v : Vec{}, lanes);
+        });
+}
+
+static void pool_backward_any(const Placed<const float>& dy, const uint8_t* index, const PoolShape& pool, int c,
+                              const Planes<float>& dx, float* copy) {
+    const Layout& at = dy.at;
+    for (int h = 0; h < at.height; h++) {
+        const float* g = read_row(dy, c, h, copy);
+        const uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
+        for (int w = 0; w < at.width; w++)
+            for (int n = 0; n < at.batch; n++) {
+                const int where = places[w * at.batch + n];
+                if (where == NO_GRADIENT) continue;
+                const int to_h = h * pool.stride_h - pool.pad_h + where / pool.kernel_w;
+                const int to_w = w * pool.stride_w - pool.pad_w + where % pool.kernel_w;
+                dx.data[c * dx.plane + to_h * dx.row + static_cast<ptrdiff_t>(to_w) * at.batch + n] +=
+                    g[w * at.batch + n];
+            }
+    }
+}
+
+// dx lies in whole rows, padded.
+static void pool_backward(const Placed<const float>& dy, const uint8_t* index, const PoolShape& pool,
+                          const Placed<float>& dx, int threads) {
+    const Layout &at = dy.at, &to = dx.at;
+    const bool two = pool.kernel_h == 2 && pool.kernel_w == 2 && pool.stride_h == 2 && pool.stride_w == 2 &&
+                     !pool.pad_h && !pool.pad_w;
+    run_tasks(at.channels, threads, [&](int c) {
+        RowCopy copy(at);
+        float* plane = dx.data + c * to.plane();
+        // Rows and columns that no window covers get no gradient.
+        if (!two || to.height != 2 * at.height || to.width != 2 * at.width)
+            memset(plane, 0, sizeof(float) * to.plane());
+        else
+            clear_padding(dx, c);
+        if (!two)
+            return pool_backward_any(dy, index, pool, c, {dx.data + to.origin(), to.plane(), to.row(), 0, 0}, copy.data);
+        for (int h = 0; h < at.height; h++) {
+            const uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
+            float* top = plane + to.origin() + 2 * h * to.row();
+            pool_backward_two(read_row(dy, c, h, copy.data), places, at.width, at.batch, top, top + to.row());
+        }
+    });
+}

@@ -1,0 +1,89 @@
+// The plain data that kernels are given: pointers and sizes, the same for every vector width.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace prunefl {
+
+// Every buffer that kernels read ends with this many spare, finite floats: the last vector may overlap the end.
+constexpr int SLACK = 64;
+// Activation rows of linear layers are a multiple of this many floats, the widest vector.
+constexpr int WIDEST = 16;
+constexpr int MOST_STRIDE = 8;
+
+// Live weights of a linear layer, row by row. Columns are cut into panels, so that the part of the input that a
+// panel needs stays in the first-level cache. Weights of row r in panel p are [start[p][r], start[p + 1][r]).
+struct LinearWeights {
+    int inputs, outputs;
+    int panels, panel_width;
+    const int32_t* start;    // (panels + 1) x outputs
+    const uint16_t* column;  // within its panel
+    const float* value;
+};
+
+// Live weights of a convolution, row by row (a row makes one output plane). Input channels are cut into blocks
+// for the same reason. A weight reads the input at `offset` floats from the place where the output is written.
+struct ConvWeights {
+    int rows;
+    int blocks;
+    const int32_t* start;   // (blocks + 1) x rows
+    const int32_t* offset;  // in floats
+    const float* value;
+};
+
+// All positions of a convolution, live or not, which the output channels of a group share.
+struct ConvPositions {
+    int rows, groups;
+    int per_row;            // weights a row has when none is pruned
+    int block;              // positions treated together, so that their input stays in the cache
+    const int32_t* offset;  // groups x per_row
+};
+
+// Planes of rows: element i of row r of plane p is at data[p * plane + r * row + i]. A row is width * batch floats.
+template <class Float>
+struct Planes {
+    Float* data;
+    ptrdiff_t plane, row;
+    int height, length;
+};
+
+// How a (channels, height, width, batch) tensor lies in a buffer: padded by zeros, and split by stride into phases,
+// such that a strided convolution becomes an ordinary one on each phase. Pixel (h, w) is cell
+// ((h + pad_h) / stride_h - first_h[phase], ...) of phase ((h + pad_h) % stride_h, ...).
+struct Layout {
+    int channels = 0, height = 0, width = 0, batch = 0;
+    int lanes = 0;  // floats a pixel takes, at least batch
+    int stride_h = 1, stride_w = 1;
+    int pad_h = 0, pad_w = 0;
+    int cells_h = 0, cells_w = 0;
+    int first_h[MOST_STRIDE] = {}, first_w[MOST_STRIDE] = {};
+
+    ptrdiff_t row() const { return static_cast<ptrdiff_t>(cells_w) * lanes; }
+    ptrdiff_t plane() const { return cells_h * row(); }
+    ptrdiff_t channel() const { return stride_h * stride_w * plane(); }
+    ptrdiff_t size() const { return channels * channel(); }
+    // Whether every row lies in one piece, rows at equal distances.
+    bool whole_rows() const { return stride_h == 1 && stride_w == 1 && lanes == batch; }
+    // The first pixel of the tensor, where rows are whole.
+    ptrdiff_t origin() const { return (pad_h - first_h[0]) * row() + (pad_w - first_w[0]) * lanes; }
+};
+
+// A tensor in such a buffer.
+template <class Float>
+struct Placed {
+    Layout at;
+    Float* data;
+};
+
+struct PoolShape {
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+};
+constexpr uint8_t NO_GRADIENT = 255;  // instead of a position in the pooling window: ReLU cut it off
+
+// Where the full weight gradient goes while importance is collected.
+struct Total {
+    float* sum;
+    bool squared;
+};
+
+}  // namespace prunefl

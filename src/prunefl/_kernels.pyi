@@ -1,0 +1,75 @@
+"""Types of the C++ module; addresses are `data_ptr()`, zero for nothing."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Size = tuple[int, int, int, int]
+Pair = tuple[int, int]
+Stage = tuple[LinearPattern | ConvPattern, bool, tuple[int, int, int, int, int, int] | None]
+
+class LinearPattern:
+    def __init__(self, live: NDArray[np.uint8]) -> None: ...
+    def __len__(self) -> int: ...
+    def positions(self) -> NDArray[np.int64]: ...
+
+class ConvPattern:
+    def __init__(
+        self, live: NDArray[np.uint8], groups: int, kernel: Pair, stride: Pair, dilation: Pair, padding: Size
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def positions(self) -> NDArray[np.int64]: ...
+
+class Tape: ...
+
+class Chain:
+    def __init__(self, stages: list[Stage]) -> None: ...
+    def output_for(self, size: Size) -> Size: ...
+    def forward(
+        self,
+        size: Size,
+        ours: bool,
+        x: int,
+        weights: list[int],
+        biases: list[int],
+        out: int,
+        threads: int,
+        /,
+    ) -> Tape: ...
+    def infer(
+        self,
+        size: Size,
+        ours: bool,
+        x: int,
+        weights: list[int],
+        biases: list[int],
+        out: int,
+        threads: int,
+        /,
+    ) -> None: ...
+    def backward(
+        self,
+        tape: Tape,
+        weights: list[int],
+        out: int,
+        gradient: int,
+        ours: bool,
+        weight_gradients: list[int],
+        bias_gradients: list[int],
+        totals: list[int],
+        squared: bool,
+        input_gradient: int,
+        threads: int,
+        /,
+    ) -> None: ...
+
+def paths() -> list[str]: ...
+def path() -> str: ...
+def use_path(name: str) -> None: ...
+def to_torch(size: Size, x: int, out: int, threads: int, /) -> None: ...
+def from_torch(size: Size, x: int, out: int, threads: int, /) -> None: ...
+def sgd(
+    weights: list[int], gradients: list[int], sizes: list[int], rate: float, threads: int, /
+) -> None: ...
+def masked_sgd(
+    weights: int, gradients: int, live: int, size: int, rate: float, threads: int, /
+) -> None: ...

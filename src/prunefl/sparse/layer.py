@@ -1,0 +1,67 @@
+"""Pruned layers that hold and compute only their live weights."""
+
+import torch
+from torch import Tensor
+
+from prunefl.sparse.pattern import Pattern
+from prunefl.sparse.pruned import PrunedLayer, wrong_shape
+from prunefl.sparse.run import Link, Run
+from prunefl.sparse.spec import LinearSpec, Spec
+
+
+class SparseLayer(PrunedLayer):
+    """A pruned layer whose weight is its live values in row-major order, shape (live,)."""
+
+    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Tensor) -> None:
+        super().__init__(spec, weight.detach()[mask], bias)
+        self.pattern = Pattern(spec, mask)
+        self.run = Run([Link(self)], [self])
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether this is a Linear layer, not a Conv2d."""
+        return isinstance(self.spec, LinearSpec)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the plain layer with zeros at pruned positions returns."""
+        if self.is_linear and x.dim() != 2:
+            return self.run(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
+        if not self.is_linear and x.dim() == 3:
+            return self.run(x.unsqueeze(0)).squeeze(0)
+        return self.run(x)
+
+    def dense_forward(self, x: Tensor) -> Tensor:
+        """Return the same from dense torch: for what the kernels do not do."""
+        weight = self._scattered(self.weight)
+        if self.collection is not None:
+            weight.register_hook(self.collection.add)  # type: ignore[no-untyped-call]
+        return self.spec.apply(x, weight, self.bias)
+
+    def live_mask(self) -> Tensor:
+        """Return which weights live, bool, the weight's dense shape."""
+        return self.pattern.mask()
+
+    def live_values(self) -> Tensor:
+        """Return a copy of the live weights in row-major order, shape (live,)."""
+        return self.weight.detach().clone()
+
+    def load_values(self, values: Tensor) -> None:
+        """Take over weights, in place: dense ones, of which the live count, or the live ones."""
+        if values.shape == self.pattern.shape:
+            values = values.detach().reshape(-1)[self.pattern.positions().to(values.device)]
+        if values.shape != self.weight.shape:
+            raise wrong_shape(values, self.pattern.shape, len(self.pattern))
+        with torch.no_grad():
+            self.weight.copy_(values)
+
+    def dense_weight(self) -> Tensor:
+        """Return the weight with zeros at pruned positions, a copy."""
+        return self._scattered(self.weight.detach())
+
+    def _scattered(self, values: Tensor) -> Tensor:
+        positions = self.pattern.positions().to(values.device)
+        return (
+            values.new_zeros(self.pattern.shape.numel())
+            .scatter(0, positions, values)
+            .view(self.pattern.shape)
+        )
