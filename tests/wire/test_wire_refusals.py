@@ -193,6 +193,15 @@ def test_negative_importance_is_refused() -> None:
         wire.pack_importance(importance, "log8")
 
 
+def test_a_gradient_may_be_negative_but_not_infinite() -> None:
+    gradient = {name: torch.full(shape, -1.5) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    found = wire.unpack_importance(wire.pack_importance(gradient), TEMPLATE, signed=True)
+    assert all(torch.equal(found[name], gradient[name]) for name in gradient)
+    gradient["3.bias"][2] = float("-inf")
+    with pytest.raises(wire.WireError, match=r"3\.bias"):
+        wire.unpack_importance(wire.pack_importance(gradient), TEMPLATE, signed=True)
+
+
 def test_indices_out_of_order_or_range_are_refused() -> None:
     data, start = wire.pack(STATE, MASKS, kind="indices"), WORDS + 8 * NUM_LAYERS
     pairs = data[start : start + 8]

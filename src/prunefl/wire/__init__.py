@@ -3,7 +3,7 @@
 from prunefl.wire.describe import Description, describe
 from prunefl.wire.errors import WireError
 from prunefl.wire.importance import pack_importance, unpack_importance
-from prunefl.wire.live import dense
+from prunefl.wire.live import State, dense
 from prunefl.wire.packing import Residual, pack, pack_with_feedback
 from prunefl.wire.template import Template
 from prunefl.wire.unpacking import unpack
@@ -11,6 +11,7 @@ from prunefl.wire.unpacking import unpack
 __all__ = [
     "Description",
     "Residual",
+    "State",
     "Template",
     "WireError",
     "dense",

@@ -25,10 +25,10 @@ def bits_of(mask: Tensor) -> Bytes:
     return bits
 
 
-def live_values(name: str, tensor: Tensor, mask: Tensor) -> NDArray[np.float32]:
-    """Return the live values, shape (live,), of a tensor in either form."""
+def live_values(name: str, tensor: Tensor, mask: Tensor, live: int | None = None) -> NDArray[np.float32]:
+    """Return the live values, shape (live,), of a tensor in either form; `live` saves counting them again."""
     given, bits = flat(name, tensor), bits_of(mask)
-    live = _coding.count(bits)
+    live = _coding.count(bits) if live is None else live
     # a 1-D weight of which all lives is in both forms, and both readings agree
     if tensor.dim() == 1 and tensor.numel() == live:
         return given

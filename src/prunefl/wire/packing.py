@@ -48,7 +48,10 @@ def pack(
         raise WireError("argument", f"precision={precision!r}, must be one of {choices}")
     _check_arguments(state, masks, known, kind)
     layers, coded = _encode_patterns(masks, known, kind)
-    weights = [values.encode(name, live_values(name, state[name], masks[name]), precision) for name in layers]
+    weights = [
+        values.encode(name, live_values(name, state[name], masks[name], layer.live), precision)
+        for name, layer in layers.items()
+    ]
     rest = [values.flat(name, state[name]) for name in sorted(state.keys() - masks.keys())]
     own = digest or pattern.digest(masks)
     header = Header(
@@ -69,6 +72,7 @@ def pack_with_feedback(
     residual: Residual | None,
     *,
     known: Masks | None = None,
+    digest: bytes | None = None,
     precision: str = "int8",
     kind: str | None = None,
 ) -> tuple[bytes, Residual]:
@@ -78,7 +82,7 @@ def pack_with_feedback(
     the rounds nothing is lost. None starts from zero; so does a residual of other masks, as its positions are
     not these.
     """
-    digest = pattern.digest(masks)
+    digest = digest or pattern.digest(masks)
     kept = residual.values if residual is not None and residual.digest == digest else {}
     wanted = {name: _add(live_values(name, state[name], masks[name]), kept.get(name)) for name in masks}
     data = pack({**state, **wanted}, masks, known=known, digest=digest, precision=precision, kind=kind)
@@ -109,7 +113,7 @@ def _check_arguments(state: State, masks: Masks, known: Masks | None, kind: str 
 def _encode_patterns(
     masks: Masks, known: Masks | None, kind: str | None
 ) -> tuple[dict[str, Layer], list[Bytes]]:
-    unchanged = kind is None and same(masks, known)
+    unchanged = kind in (None, "values") and same(masks, known)
     layers, coded = {}, []
     for name in sorted(masks):
         bits, base = bits_of(masks[name]), None if known is None else bits_of(known[name])
