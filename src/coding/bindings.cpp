@@ -64,16 +64,14 @@ size_t count(Bytes mask) {
   return count_live(mask.data(), mask.size());
 }
 
-template <typename T>
-void gather_into(Array<const T> dense, Bytes mask, Array<T> values) {
+void gather_into(Floats dense, Bytes mask, Array<float> values) {
   require(dense.size() == mask.size(), "dense and mask must have the same size");
   nb::gil_scoped_release release;
   require(values.size() == count_live(mask.data(), mask.size()), "values must have one entry per live position");
   gather(dense.data(), mask.data(), mask.size(), values.data());
 }
 
-template <typename T>
-void scatter_into(Array<const T> values, Bytes mask, Array<T> dense) {
+void scatter_into(Floats values, Bytes mask, Array<float> dense) {
   require(dense.size() == mask.size(), "dense and mask must have the same size");
   nb::gil_scoped_release release;
   require(values.size() == count_live(mask.data(), mask.size()), "values must have one entry per live position");
@@ -94,6 +92,26 @@ bool subset_into(Bytes coded, size_t live, Array<uint8_t> mask) {
   require(mask.size() <= kMaxWeights, "a mask must have fewer than 2^30 positions");
   nb::gil_scoped_release release;
   return decode_subset(coded.data(), coded.size(), mask.size(), live, mask.data());
+}
+
+nb::tuple change_bytes(Bytes mask, Bytes base) {
+  require(mask.size() == base.size(), "mask and base must have the same size");
+  require(mask.size() <= kMaxWeights, "a mask must have fewer than 2^30 positions");
+  Change change;
+  {
+    nb::gil_scoped_release release;
+    change = encode_change(mask.data(), base.data(), mask.size());
+  }
+  return nb::make_tuple(change.num_removed, nb::bytes(change.removed.data(), change.removed.size()),
+                        nb::bytes(change.added.data(), change.added.size()));
+}
+
+bool change_into(Bytes removed, size_t num_removed, Bytes added, size_t num_added, Bytes base, Array<uint8_t> mask) {
+  require(mask.size() == base.size(), "mask and base must have the same size");
+  require(mask.size() <= kMaxWeights, "a mask must have fewer than 2^30 positions");
+  nb::gil_scoped_release release;
+  return decode_change({removed.data(), removed.size(), num_removed}, {added.data(), added.size(), num_added},
+                       base.data(), base.size(), mask.data());
 }
 
 bool floats_into(Bytes data, bool refuse_negative, Array<float> values) {
@@ -140,13 +158,15 @@ NB_MODULE(_coding, m) {
   m.def("seal", &seal, nb::arg("parts"), "The parts (arrays of bytes) joined, and their XXH64 behind them.");
   m.def("checksum", &checksum, nb::arg("data"), "The XXH64 of the bytes, seed 0.");
   m.def("count", &count, nb::arg("mask"), "The number of live positions.");
-  m.def("gather", &gather_into<float>, nb::arg("dense"), nb::arg("mask"), nb::arg("values"));
-  m.def("gather", &gather_into<uint8_t>, nb::arg("dense"), nb::arg("mask"), nb::arg("values"));
-  m.def("scatter", &scatter_into<float>, nb::arg("values"), nb::arg("mask"), nb::arg("dense"));
-  m.def("scatter", &scatter_into<uint8_t>, nb::arg("values"), nb::arg("mask"), nb::arg("dense"));
+  m.def("gather", &gather_into, nb::arg("dense"), nb::arg("mask"), nb::arg("values"));
+  m.def("scatter", &scatter_into, nb::arg("values"), nb::arg("mask"), nb::arg("dense"));
   m.def("encode_subset", &subset_bytes, nb::arg("mask"), "The live positions, coded near their entropy.");
   m.def("decode_subset", &subset_into, nb::arg("coded"), nb::arg("live"), nb::arg("mask"),
         "Fills the mask; False if the bytes are not the code of any mask of this size and count.");
+  m.def("encode_change", &change_bytes, nb::arg("mask"), nb::arg("base"),
+        "How many live positions of the base left, which they are, and which others joined, coded.");
+  m.def("decode_change", &change_into, nb::arg("removed"), nb::arg("num_removed"), nb::arg("added"),
+        nb::arg("num_added"), nb::arg("base"), nb::arg("mask"), "Fills the mask; False if the bytes are no such change.");
   m.def("decode_float32", &floats_into, nb::arg("data"), nb::arg("refuse_negative"), nb::arg("values"),
         "Fills the values; False if one is NaN, infinite or, if so asked, negative.");
   m.def("encode_int8", &int8_encode, nb::arg("values"), "Scales by block of 256, then one byte a value.");

@@ -1,195 +1,75 @@
-// Gaps between marked positions are geometric when the marks are spread evenly. The high part of a gap is coded by
-// interleaved rANS with exactly that distribution, made from n and k alone, so no table travels; the low bits, which
-// are almost uniform, are stored as they are. docs/wire-format.md specifies it number by number.
+// When more than half of the positions are marked, the others are coded instead: the receiver knows the counts too.
 #include "subset.hpp"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 
 namespace coding {
 namespace {
 
-constexpr uint32_t kBits = 12, kTotal = 1u << kBits;  // frequencies sum to 4096: the decoder's table fits in L1
-constexpr uint32_t kLow = 1u << 16;                   // states live in [2^16, 2^32) and shed 16 bits at a time
-constexpr size_t kMaxSymbols = 64;
-constexpr size_t kManyStates = 4;  // four independent chains keep the processor busy
-
-struct Model {
-  uint32_t shift = 0;    // low bits stored plainly
-  uint32_t escape = 0;   // the last symbol: add this many and read on (a geometric law forgets, so this is exact)
-  std::array<uint32_t, kMaxSymbols + 1> start{};  // symbol s owns [start[s], start[s + 1]) of 4096
-};
-
-// Fixed-point products only: sender and receiver must agree to the last bit.
-uint64_t power(uint64_t ratio32, uint32_t shift) {
-  for (; shift > 0; --shift) ratio32 = (ratio32 * ratio32) >> 32;
-  return ratio32;
-}
-
-Model make_model(size_t n, size_t k) {
-  Model model;
-  while ((n >> model.shift) > 8 * k) ++model.shift;
-  const auto mean = static_cast<uint32_t>(((n >> model.shift) + k - 1) / k);  // 2 to 8
-  model.escape = 8 * std::max(2u, std::min(8u, mean)) - 1;
-  const uint64_t miss = power((static_cast<uint64_t>(n - k) << 32) / n, model.shift);
-  const uint64_t spread = kTotal - (model.escape + 1);  // the rest gives each symbol a frequency of at least one
-  uint64_t survive = uint64_t{1} << 32;
-  for (uint32_t s = 0; s <= model.escape; ++s) {
-    model.start[s] = s + static_cast<uint32_t>((spread * ((uint64_t{1} << 32) - survive)) >> 32);
-    survive = (survive * miss) >> 32;
-  }
-  model.start[model.escape + 1] = kTotal;
-  return model;
-}
-
-size_t num_states(size_t k) { return k < 1024 ? 1 : kManyStates; }
-
-// Filled before it is read, so not cleared first.
-template <typename T>
-struct Scratch {
-  explicit Scratch(size_t size) : data(new T[size]), end(data.get() + size) {}
-  std::unique_ptr<T[]> data;
-  T *end;
-};
-
-void write_gaps(const uint8_t *mask, size_t n, bool flip, uint32_t *gaps) {
-  size_t from = 0;
-  for_each(mask, n, flip, [&](size_t i) {
-    *gaps++ = static_cast<uint32_t>(i - from);
-    from = i + 1;
-  });
-}
-
-void write_low_bits(const uint32_t *gaps, size_t k, uint32_t shift, uint8_t *out) {
-  uint64_t pending = 0;
-  uint32_t filled = 0;
-  for (size_t i = 0; i < k; ++i) {
-    pending |= static_cast<uint64_t>(gaps[i] & ((1u << shift) - 1)) << filled;
-    for (filled += shift; filled >= 8; filled -= 8, pending >>= 8) *out++ = static_cast<uint8_t>(pending);
-  }
-  if (filled) *out = static_cast<uint8_t>(pending);
-}
-
-// rANS is last in, first out: the gaps are put backwards so that they come out forwards.
-class Encoder {
+// Numbers the positions of a mask (or, with flip, the others) in turn and finds them again by number.
+class Selector {
  public:
-  Encoder(const Model &model, size_t max_words) : model_(model), words_(max_words), top_(words_.end) {
-    for (uint32_t s = 0; s <= model.escape; ++s) {
-      frequency_[s] = model.start[s + 1] - model.start[s];
-      inverse_[s] = ((uint64_t{1} << 44) + frequency_[s] - 1) / frequency_[s];
+  Selector(const uint8_t *mask, size_t n, bool flip) : mask_(mask), n_(n), flip_(flip) { load_chunk(); }
+
+  // Numbers must ascend from call to call and be smaller than the count of positions.
+  size_t find(size_t number) {
+    for (; before_ + count_ <= number; load_chunk()) {
+      before_ += count_;
+      chunk_ += 64;
     }
-  }
-
-  void put(uint32_t &state, uint32_t symbol) {
-    const uint32_t frequency = frequency_[symbol];
-    if (state >= (static_cast<uint64_t>(frequency) << (32 - kBits))) {
-      *--top_ = static_cast<uint16_t>(state);
-      state >>= 16;
-    }
-    // state < 2^20 * frequency and frequency <= 2^12, hence this product neither overflows nor misses the quotient
-    const auto quotient = static_cast<uint32_t>((state * inverse_[symbol]) >> 44);
-    state = (quotient << kBits) + (state - quotient * frequency) + model_.start[symbol];
-  }
-
-  void append_to(std::vector<uint8_t> &out) const {
-    out.insert(out.end(), reinterpret_cast<const uint8_t *>(top_), reinterpret_cast<const uint8_t *>(words_.end));
+    uint64_t bits = bits_;
+    for (size_t skip = number - before_; skip > 0; --skip) bits &= bits - 1;
+    return chunk_ + static_cast<size_t>(__builtin_ctzll(bits));
   }
 
  private:
-  const Model &model_;
-  std::array<uint32_t, kMaxSymbols> frequency_{};
-  std::array<uint64_t, kMaxSymbols> inverse_{};
-  Scratch<uint16_t> words_;
-  uint16_t *top_;
+  void load_chunk() {
+    const uint64_t bits = sixty_four(mask_, n_, chunk_);
+    bits_ = flip_ ? ~bits & existing(n_, chunk_) : bits;
+    count_ = static_cast<size_t>(__builtin_popcountll(bits_));
+  }
+
+  const uint8_t *mask_;
+  size_t n_, chunk_ = 0, before_ = 0, count_ = 0;
+  bool flip_;
+  uint64_t bits_ = 0;
 };
 
-using States = std::array<uint32_t, kManyStates>;
-
-void put_gaps(Encoder &encoder, const Model &model, const uint32_t *gaps, size_t k, States &states) {
-  for (size_t i = k, last = num_states(k) - 1; i-- > 0;) {
-    uint32_t high = gaps[i] >> model.shift, escapes = 0;
-    for (; high >= model.escape; high -= model.escape) ++escapes;
-    encoder.put(states[i & last], high);
-    for (; escapes > 0; --escapes) encoder.put(states[i & last], model.escape);
+// The gaps between the marked among the positions of base (or, with among_pruned, among the others); marked are those
+// where the mask is `value`.
+void write_gaps_among(const uint8_t *mask, const uint8_t *base, size_t n, bool among_pruned, bool value, uint32_t *gaps) {
+  size_t before = 0, from = 0;
+  for (size_t i = 0; i < n; i += 64) {
+    const uint64_t base_bits = sixty_four(base, n, i), mask_bits = sixty_four(mask, n, i);
+    const uint64_t among = among_pruned ? ~base_bits & existing(n, i) : base_bits;
+    for (uint64_t marked = among & (value ? mask_bits : ~mask_bits); marked; marked &= marked - 1) {
+      const uint64_t below = among & ((marked & (~marked + 1)) - 1);
+      const size_t number = before + static_cast<size_t>(__builtin_popcountll(below));
+      *gaps++ = static_cast<uint32_t>(number - from);
+      from = number + 1;
+    }
+    before += static_cast<size_t>(__builtin_popcountll(among));
   }
 }
 
-struct Slot {
-  uint16_t symbol, frequency, offset;
-};
+std::vector<uint8_t> encode_among(const uint8_t *mask, const uint8_t *base, size_t n, bool among_pruned, size_t size,
+                                  size_t marked, bool value) {
+  const size_t k = std::min(marked, size - marked);
+  if (k == 0) return {};
+  Scratch<uint32_t> gaps(k);
+  write_gaps_among(mask, base, n, among_pruned, (marked > k) != value, gaps.data.get());
+  return encode_gaps(gaps.data.get(), k, size);
+}
 
-// Everything the decoder reads goes through the two checks below, so no byte outside the input is touched.
-class Decoder {
- public:
-  Decoder(const Model &model, const uint8_t *in, const uint8_t *end) : in_(in), end_(end), slots_(kTotal) {
-    for (uint32_t s = 0; s <= model.escape; ++s)
-      for (uint32_t i = model.start[s]; i < model.start[s + 1]; ++i)
-        slots_[i] = {static_cast<uint16_t>(s), static_cast<uint16_t>(model.start[s + 1] - model.start[s]),
-                     static_cast<uint16_t>(i - model.start[s])};
-  }
-
-  bool get(uint32_t &state, uint32_t &symbol) {
-    const Slot slot = slots_[state & (kTotal - 1)];
-    symbol = slot.symbol;
-    state = slot.frequency * (state >> kBits) + slot.offset;
-    const bool refill = state < kLow;
-    if (end_ - in_ < 2) return !refill;
-    // no branch on refill: it comes every third time or so, unforeseeably
-    state = refill ? (state << 16) | load<uint16_t>(in_) : state;
-    in_ += refill ? 2 : 0;
-    return true;
-  }
-
-  bool at_end() const { return in_ == end_; }
-
- private:
-  const uint8_t *in_, *end_;
-  std::vector<Slot> slots_;
-};
-
-// Plain low bits, read from a section whose length was checked before.
-class LowBits {
- public:
-  LowBits(const uint8_t *in, const uint8_t *end, uint32_t shift) : in_(in), end_(end), shift_(shift) {}
-
-  uint32_t next() {
-    if (filled_ < shift_) refill();
-    const auto bits = static_cast<uint32_t>(pending_ & ((uint64_t{1} << shift_) - 1));
-    pending_ >>= shift_;
-    filled_ -= shift_;
-    return bits;
-  }
-
-  bool only_zeros_left() const { return pending_ == 0; }
-
- private:
-  // at most 27 bits are pending before, so 32 more fit
-  void refill() {
-    const size_t step = std::min<size_t>(4, static_cast<size_t>(end_ - in_));
-    uint32_t fresh = 0;
-    std::memcpy(&fresh, in_, step);
-    pending_ |= static_cast<uint64_t>(fresh) << filled_;
-    in_ += step;
-    filled_ += 32;
-  }
-
-  const uint8_t *in_, *end_;
-  uint32_t shift_, filled_ = 0;
-  uint64_t pending_ = 0;
-};
-
-// One gap: false if the bytes ran out or the gap passes `room`, the positions that are left.
-inline bool read_gap(Decoder &decoder, LowBits &low, const Model &model, uint32_t &state, uint64_t room, uint64_t &gap) {
-  uint64_t high = 0;
-  uint32_t symbol;
-  do {
-    if (!decoder.get(state, symbol)) return false;
-    high += symbol;
-    if ((high << model.shift) >= room) return false;
-  } while (symbol == model.escape);
-  gap = (high << model.shift) | low.next();
-  return gap < room;
+// Turns around the marked of the numbered positions; false if the bytes are wrong.
+bool apply(Part part, const uint8_t *base, size_t n, bool among_pruned, size_t size, uint8_t *mask) {
+  const size_t k = std::min(part.marked, size - part.marked);
+  if (k == 0) return part.num_bytes == 0;
+  Scratch<uint32_t> numbers(k);
+  if (!decode_positions(part.in, part.num_bytes, size, k, numbers.data.get())) return false;
+  Selector selector(base, n, among_pruned);
+  for (const uint32_t *number = numbers.data.get(); number < numbers.end; ++number) mask[selector.find(*number)] ^= 1;
+  return true;
 }
 
 }  // namespace
@@ -197,44 +77,41 @@ inline bool read_gap(Decoder &decoder, LowBits &low, const Model &model, uint32_
 std::vector<uint8_t> encode_subset(const uint8_t *mask, size_t n) {
   const size_t live = count_live(mask, n), k = std::min(live, n - live);
   if (k == 0) return {};
-  const Model model = make_model(n, k);
   Scratch<uint32_t> gaps(k);
-  write_gaps(mask, n, live > k, gaps.data.get());
-  Encoder encoder(model, k + (n >> model.shift) / model.escape + 1);
-  States states;
-  states.fill(kLow);
-  put_gaps(encoder, model, gaps.data.get(), k, states);
-  const size_t low_bytes = (k * model.shift + 7) / 8, head = low_bytes + 4 * num_states(k);
-  std::vector<uint8_t> out(head);
-  write_low_bits(gaps.data.get(), k, model.shift, out.data());
-  std::memcpy(out.data() + low_bytes, states.data(), 4 * num_states(k));
-  encoder.append_to(out);
-  return out;
+  uint32_t *next = gaps.data.get();
+  size_t from = 0;
+  for_each(mask, n, live > k, [&](size_t i) {
+    *next++ = static_cast<uint32_t>(i - from);
+    from = i + 1;
+  });
+  return encode_gaps(gaps.data.get(), k, n);
 }
 
 bool decode_subset(const uint8_t *in, size_t num_bytes, size_t n, size_t live, uint8_t *mask) {
   if (live > n) return false;
   const size_t k = std::min(live, n - live);
   const bool flip = live > k;
-  std::memset(mask, flip, n);
+  if (n) std::memset(mask, flip, n);
   if (k == 0) return num_bytes == 0;
-  const Model model = make_model(n, k);
-  const size_t low_bytes = (k * model.shift + 7) / 8, head = low_bytes + 4 * num_states(k);
-  if (num_bytes < head) return false;
-  LowBits low(in, in + low_bytes, model.shift);
-  States states;
-  states.fill(kLow);
-  std::memcpy(states.data(), in + low_bytes, 4 * num_states(k));
-  if (std::any_of(states.begin(), states.end(), [](uint32_t s) { return s < kLow; })) return false;
-  Decoder decoder(model, in + head, in + num_bytes);
-  uint64_t position = 0, gap = 0;
-  for (size_t i = 0, last = num_states(k) - 1; i < k; ++i, ++position) {
-    if (!read_gap(decoder, low, model, states[i & last], n - position, gap)) return false;
-    position += gap;
-    mask[position] = !flip;
-  }
-  const bool clean = std::all_of(states.begin(), states.end(), [](uint32_t s) { return s == kLow; });
-  return clean && decoder.at_end() && low.only_zeros_left();
+  Scratch<uint32_t> positions(k);
+  if (!decode_positions(in, num_bytes, n, k, positions.data.get())) return false;
+  for (const uint32_t *position = positions.data.get(); position < positions.end; ++position) mask[*position] = !flip;
+  return true;
+}
+
+Change encode_change(const uint8_t *mask, const uint8_t *base, size_t n) {
+  const size_t live = count_live(base, n), removed = count_only(base, mask, n), added = count_only(mask, base, n);
+  return {removed, encode_among(mask, base, n, false, live, removed, false),
+          encode_among(mask, base, n, true, n - live, added, true)};
+}
+
+bool decode_change(Part removed, Part added, const uint8_t *base, size_t n, uint8_t *mask) {
+  const size_t live = count_live(base, n);
+  if (removed.marked > live || added.marked > n - live) return false;
+  const auto kept = static_cast<uint8_t>(removed.marked <= live - removed.marked);
+  const auto joined = static_cast<uint8_t>(added.marked > n - live - added.marked);
+  for (size_t i = 0; i < n; ++i) mask[i] = (base[i] & 1u) ? kept : joined;
+  return apply(removed, base, n, false, live, mask) && apply(added, base, n, true, n - live, mask);
 }
 
 }  // namespace coding

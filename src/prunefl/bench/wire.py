@@ -13,6 +13,7 @@ from torch import Tensor
 from prunefl import masks as pattern
 from prunefl import wire
 from prunefl.masks import Masks
+from prunefl.wire.patterns import entropy_bytes
 
 DENSITIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 KINDS = ("bitmap", "indices", "coded", "change", "values")
@@ -66,14 +67,6 @@ def rows(
         for kind in KINDS if density < 1 else ("dense",):
             known = {"values": masks, "change": before}.get(kind)
             yield _measure(state, masks, known, template, (density, kind, precision), repeats)
-
-
-def entropy_bytes(size: int, live: int) -> float:
-    """Return N H(d) / 8: the least that the positions of the live weights cost, if all were equally likely."""
-    density = live / max(1, size)
-    if density in (0.0, 1.0):
-        return 0.0
-    return -size * (density * math.log2(density) + (1 - density) * math.log2(1 - density)) / 8
 
 
 def _live_shape(name: str, masks: Masks) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """How the pattern of one layer travels: not at all, as a bitmap, as indices, coded, or as a change."""
 
+import math
 import struct
 
 import numpy as np
@@ -45,9 +46,10 @@ def encode_smallest(mask: Bytes, shape: Shape, base: Bytes | None) -> tuple[str,
         return "dense", EMPTY
     if base is not None and np.array_equal(base, mask):
         return "values", EMPTY
-    tried = {"coded": encode("coded", mask, shape, base)}
-    if base is not None:
-        tried["change"] = encode("change", mask, shape, base)
+    tried = {"change": _encode_change(mask, base)} if base is not None else {}
+    # the code's size is within a percent of its entropy, so a change that is clearly smaller settles it
+    if base is None or tried["change"].size > 0.9 * entropy_bytes(mask.size, live):
+        tried["coded"] = encode("coded", mask, shape, base)
     sizes = {kind: coded.size for kind, coded in tried.items()} | {"bitmap": -(-mask.size // 8)}
     if indexable(shape):
         sizes["indices"] = 4 * live
@@ -74,6 +76,14 @@ def decode(layer: Layer, data: Bytes, shape: Shape, base: Bytes | None) -> Bytes
             "counts", f"the pattern has {_coding.count(mask)} live weights, {layer.live} announced"
         )
     return mask
+
+
+def entropy_bytes(size: int, live: int) -> float:
+    """Return N H(d) / 8: the least that the positions of the live weights cost, if all were equally likely."""
+    if live in (0, size):
+        return 0.0
+    density = live / size
+    return -size * (density * math.log2(density) + (1 - density) * math.log2(1 - density)) / 8
 
 
 def matrix(shape: Shape) -> tuple[int, int]:
@@ -121,10 +131,7 @@ def _subset(data: Bytes, size: int, marked: int) -> Bytes:
 
 
 def _encode_change(mask: Bytes, base: Bytes) -> Bytes:
-    # what was removed is coded among the live, what was added among the pruned: each at its own rate
-    removed = _coding.encode_subset(_pick(1 - mask, base))
-    added = _coding.encode_subset(_pick(mask, 1 - base))
-    num_removed = _coding.count(base & (1 - mask))
+    num_removed, removed, added = _coding.encode_change(mask, base)
     return _with_length(struct.pack("<II", num_removed, len(removed)) + removed + added)
 
 
@@ -132,17 +139,12 @@ def _decode_change(layer: Layer, data: Bytes, base: Bytes) -> Bytes:
     if data.size < 8:
         raise WireError("corrupted", f"a change of {data.size} bytes")
     num_removed, length = struct.unpack("<II", data[:8].tobytes())
-    before = _coding.count(base)
-    num_added = layer.live - before + num_removed
-    if num_removed > before or not 0 <= num_added <= layer.size - before or length > data.size - 8:
-        raise WireError("counts", f"{num_removed} removed from {before} to leave {layer.live} live weights")
+    num_added = layer.live - _coding.count(base) + num_removed
+    if num_added < 0 or length > data.size - 8:
+        raise WireError("counts", f"{num_removed} weights removed to leave {layer.live}, in {length} bytes")
     mask = np.empty(layer.size, np.uint8)
-    _coding.scatter(1 - _subset(data[8 : 8 + length], before, num_removed), base, mask)
-    _coding.scatter(_subset(data[8 + length :], layer.size - before, num_added), 1 - base, mask)
+    if not _coding.decode_change(
+        data[8 : 8 + length], num_removed, data[8 + length :], num_added, base, mask
+    ):
+        raise WireError("corrupted", f"not a change of {num_removed} and {num_added} weights")
     return mask
-
-
-def _pick(of: Bytes, where: Bytes) -> Bytes:
-    picked = np.empty(_coding.count(where), np.uint8)
-    _coding.gather(of, where, picked)
-    return picked
