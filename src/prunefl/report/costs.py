@@ -1,0 +1,110 @@
+"""Where the time went, and whether the time model foresaw it."""
+
+from collections.abc import Mapping, Sequence
+
+from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
+from prunefl.report.runs import Run
+from prunefl.report.statistics import r_squared
+from prunefl.report.study import Variant
+
+PARTS = ("compute", "upload", "download", "overhead")
+
+
+def split_seconds(run: Run) -> dict[str, float]:
+    """Return the run's simulated seconds by part; initial pruning is a part of its own."""
+    split = {"initial pruning": float((run.initial or {}).get("total_seconds", 0.0))}
+    return split | {
+        part: sum(float(record.get("seconds", {}).get(part, 0.0)) for record in run.rounds) for part in PARTS
+    }
+
+
+def split_figures(variants: Sequence[Variant]) -> list[Bars]:
+    """Return the whole run's time by part, and a mean round's."""
+    means = [_mean([split_seconds(run) for run in variant.runs]) for variant in variants]
+    rounds = [sum(len(run.rounds) for run in v.runs) / len(v.runs) for v in variants]
+    per_round = [
+        {part: value / count for part, value in mean.items() if part != "initial pruning"}
+        for mean, count in zip(means, rounds, strict=True)
+    ]
+    return [
+        _bars(
+            "cost-run",
+            "Whole run",
+            "Simulated time of the whole run by part, mean over seeds.",
+            variants,
+            means,
+        ),
+        _bars(
+            "cost-round",
+            "One round",
+            "Simulated time of a mean round, as its slowest client sees it.",
+            variants,
+            per_round,
+        ),
+    ]
+
+
+def _mean(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {part: sum(split[part] for split in splits) / len(splits) for part in splits[0]}
+
+
+def _bars(
+    name: str, tab: str, caption: str, variants: Sequence[Variant], means: Sequence[Mapping[str, float]]
+) -> Bars:
+    unit, scale = unit_for(max(sum(mean.values()) for mean in means), SECONDS)
+    shown = [part for part in means[0] if any(mean[part] > 0 for mean in means)]
+    return Bars(
+        name=name,
+        title="Where the time goes",
+        caption=caption,
+        x_label=f"Simulated time ({unit})",
+        variants=tuple(variant.key for variant in variants),
+        labels=tuple(variant.label for variant in variants),
+        parts=tuple((part, tuple(mean[part] / scale for mean in means)) for part in shown),
+        group="cost",
+        tab=tab,
+    )
+
+
+def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
+    """Return measured against predicted seconds of rounds, with R² in the labels."""
+    curves = []
+    for variant in variants:
+        pairs = [pair for run in variant.runs for pair in predicted_and_measured(run)]
+        if pairs:
+            curves.append(_points(variant, pairs))
+    if not curves:
+        return None
+    pairs = [pair for variant in variants for run in variant.runs for pair in predicted_and_measured(run)]
+    fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
+    largest = max(max(c.x[-1] or 0, *(y or 0 for y in c.y)) for c in curves)
+    smallest = min(min(c.x[0] or 0, *(y or 0 for y in c.y)) for c in curves)
+    return Lines(
+        name="prediction",
+        title="Predicted against measured time of a round",
+        caption="Each point is a round; on the line the time model T(M) is exact. "
+        + (f"Over all rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
+        x_label="Predicted T(M) (s)",
+        y_label="Measured on the clock (s)",
+        curves=tuple(curves),
+        lines=(Line("exact", [smallest, largest], [smallest, largest]),),
+        group="prediction",
+        points=True,
+    )
+
+
+def predicted_and_measured(run: Run) -> list[tuple[float, float]]:
+    """Return (T(M), seconds of the round) of every round that has both."""
+    return [
+        (float(record["predicted_seconds"]), float(record["seconds"]["total"]))
+        for record in run.rounds
+        if record.get("predicted_seconds") is not None and "total" in record.get("seconds", {})
+    ]
+
+
+def _points(variant: Variant, pairs: Sequence[tuple[float, float]]) -> Curve:
+    fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
+    label = f"{variant.label} (R² {fit:.3f})" if fit is not None else variant.label
+    ordered = sorted(pairs)
+    shown = [ordered[place] for place in thinned(len(ordered), 300)]
+    return Curve(variant.key, label, [p for p, _ in shown], [m for _, m in shown])

@@ -1,0 +1,115 @@
+"""Figures as SVG and PDF files for papers; the only home of matplotlib in the report."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prunefl.report.figures import Bars, Figure, Heat, Lines
+
+Palette = Mapping[str, tuple[str, str, str]]
+PART_COLOURS = ("#8d6e63", "#2f6f9f", "#e0a030", "#6aa84f", "#9aa5b1")
+ENDINGS = ("svg", "pdf")
+
+
+def draw(figure: Figure, palette: Palette, folder: Path) -> list[Path]:
+    """Write the figure in both formats and return their paths; the same figure gives the same bytes."""
+    with _plain_style() as pyplot:
+        height = 0.42 * len(figure.labels) + 1.0 if isinstance(figure, Bars) else _height(figure)
+        canvas, axes = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+        if isinstance(figure, Lines):
+            _lines(axes, figure, palette)
+        elif isinstance(figure, Bars):
+            _bars(axes, figure)
+        else:
+            _heat(canvas, axes, figure)
+        paths = [folder / f"{figure.name}.{ending}" for ending in ENDINGS]
+        canvas.savefig(paths[0], metadata={"Date": None})
+        canvas.savefig(paths[1], metadata={"CreationDate": None})
+        pyplot.close(canvas)
+    return paths
+
+
+def _height(figure: Figure) -> float:
+    return 0.32 * len(figure.rows) + 1.2 if isinstance(figure, Heat) else 3.6
+
+
+@contextmanager
+def _plain_style() -> Iterator[Any]:
+    """Yield pyplot on a canvas without a window, with a style fit for a paper."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    style: Any = {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#e6e9ee",
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "svg.hashsalt": "prunefl",
+        "pdf.fonttype": 42,
+    }
+    with pyplot.rc_context(style):
+        yield pyplot
+
+
+def _lines(axes: Any, figure: Lines, palette: Palette) -> None:
+    for curve in figure.curves:
+        colour, _, dash = palette[curve.variant]
+        if figure.points:
+            axes.plot(curve.x, curve.y, ".", color=colour, markersize=4, alpha=0.6, label=curve.label)
+            continue
+        style = (0, tuple(map(float, dash.split()))) if dash else "-"
+        drawn = "steps-post" if curve.step else "default"
+        width = 2.0 if curve.label == "PruneFL" else 1.3
+        axes.plot(
+            curve.x,
+            curve.y,
+            color=colour,
+            linestyle=style,
+            linewidth=width,
+            drawstyle=drawn,
+            label=curve.label,
+        )
+        if curve.low:
+            step = "post" if curve.step else None
+            axes.fill_between(
+                curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0, step=step
+            )
+    for line in figure.lines:
+        axes.plot(line.x, line.y, color="#667085", linewidth=0.9, linestyle=":", label=line.label)
+    axes.set_xlabel(figure.x_label)
+    axes.set_ylabel(figure.y_label)
+    axes.legend(fontsize=7.5, handlelength=2.6)
+
+
+def _bars(axes: Any, figure: Bars) -> None:
+    left = [0.0] * len(figure.labels)
+    for (part, values), colour in zip(figure.parts, _part_colours(figure), strict=True):
+        axes.barh(figure.labels, values, left=left, color=colour, label=part, height=0.62)
+        left = [a + b for a, b in zip(left, values, strict=True)]
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(figure.x_label)
+    axes.legend(fontsize=7.5, ncols=len(figure.parts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _part_colours(figure: Bars) -> list[str]:
+    names = ("initial pruning", "compute", "upload", "download", "overhead")
+    return [PART_COLOURS[names.index(part)] if part in names else "#333333" for part, _ in figure.parts]
+
+
+def _heat(canvas: Any, axes: Any, figure: Heat) -> None:
+    drawn = axes.imshow(
+        figure.values, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest",
+        extent=(figure.columns[0], max(figure.columns[-1], figure.columns[0] + 1), len(figure.rows), 0),
+    )  # fmt: skip
+    axes.set_yticks([row + 0.5 for row in range(len(figure.rows))], figure.rows)
+    axes.grid(visible=False)
+    axes.set_xlabel(figure.x_label)
+    axes.set_title(figure.tab, fontsize=9, loc="left")
+    canvas.colorbar(drawn, ax=axes, label="density")

@@ -1,0 +1,111 @@
+"""What a figure shows, free of how it is drawn: the page and matplotlib both draw these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Numbers = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line, with its 95 % band where several seeds allow one.
+
+    Attributes:
+        variant: the variant's key; it gives the colour and the switch.
+        low, high: the band, or empty.
+        step: whether the value holds until the next point.
+    """
+
+    variant: str
+    label: str
+    x: Numbers
+    y: Numbers
+    low: Numbers = ()
+    high: Numbers = ()
+    step: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A reference line at a value of y, or along points."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one x axis.
+
+    Attributes:
+        name: file name without ending, unique in a report.
+        tab: short name where several figures share a place, or empty.
+        group: figures of one group share a place in the page.
+        y_range: fixed ends of the y axis, or None.
+    """
+
+    name: str
+    title: str
+    caption: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    lines: tuple[Line, ...] = ()
+    group: str = ""
+    tab: str = ""
+    points: bool = False
+    kind: str = "lines"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One horizontal stacked bar per variant."""
+
+    name: str
+    title: str
+    caption: str
+    x_label: str
+    variants: tuple[str, ...]
+    labels: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[float, ...]], ...]
+    group: str = ""
+    tab: str = ""
+    kind: str = "bars"
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A map of values between 0 and 1: rows are layers, columns rounds."""
+
+    name: str
+    title: str
+    caption: str
+    x_label: str
+    rows: tuple[str, ...]
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+    group: str = ""
+    tab: str = ""
+    kind: str = "heat"
+
+
+Figure = Lines | Bars | Heat
+
+
+def thinned(count: int, most: int) -> list[int]:
+    """Return at most `most` places among `count`, evenly spread, the first and last included."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+
+
+SECONDS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("days", 86400.0))
+BYTES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+FLOPS = (("MFLOPs", 1e6), ("GFLOPs", 1e9), ("TFLOPs", 1e12), ("PFLOPs", 1e15))
+COUNT = (("", 1.0), ("thousand", 1e3), ("million", 1e6))
+
+
+def unit_for(largest: float, units: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    """Return the largest unit of which there are at least two, or the smallest."""
+    return next((unit for unit in reversed(units) if largest >= 2 * unit[1]), units[0])

@@ -1,0 +1,109 @@
+"""What a reader in a hurry should know: a title, facts, and a few sentences with numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
+from prunefl.report.statistics import estimate, final_accuracy, first_reaching
+from prunefl.report.study import Study, Variant
+
+MODEL_NAMES = {"conv2": "Conv-2", "vgg11": "VGG-11", "resnet18": "ResNet-18", "lenet300100": "LeNet-300-100"}
+MODEL_NAMES |= {"mobilenetv3_small": "MobileNetV3-Small"}
+DATA_NAMES = {"femnist": "FEMNIST", "mnist": "MNIST", "cifar10": "CIFAR-10", "celeba": "CelebA"}
+DATA_NAMES |= {"imagenet100": "ImageNet-100", "digits": "handwritten digits"}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number worth knowing."""
+
+    value: str
+    unit: str
+    label: str
+    note: str
+
+
+def title_of(study: Study) -> str:
+    """Return 'Conv-2 on FEMNIST'."""
+    model, data = str(study.header.get("model", "model")), str(study.header.get("data", "data"))
+    return f"{MODEL_NAMES.get(model, model)} on {DATA_NAMES.get(data, data)}"
+
+
+def facts_of(study: Study) -> list[str]:
+    """Return the experiment in short phrases."""
+    seeds = sorted({run.seed for variant in study.variants for run in variant.runs})
+    rounds = max(int(run.rounds[-1]["round"]) for variant in study.variants for run in variant.runs)
+    devices = study.header.get("devices") or []
+    kinds = {device: devices.count(device) for device in dict.fromkeys(map(str, devices))}
+    facts = [
+        _plural(len(study.variants), "variant" if _settings(study) else "method"),
+        _plural(len(seeds), "seed"),
+        _plural(rounds, "round"),
+        _plural(int(study.header.get("clients", 0)), "client"),
+        f"{int(study.header.get('prunable', 0)):,} prunable weights",
+    ]
+    return facts + ([" + ".join(f"{count} × {name}" for name, count in kinds.items())] if kinds else [])
+
+
+def _settings(study: Study) -> bool:
+    return any(variant.settings or variant.kind != "method" for variant in study.variants)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
+    """Return PruneFL's accuracy, size, time and bytes beside conventional FL's, as far as both are there."""
+    ours = next((v for v in study.plain if v.method == "prunefl"), None)
+    theirs = next((v for v in study.plain if v.method == "conventional"), None)
+    if ours is None or (accuracy := _accuracy(ours)) is None:
+        return []
+    other = _accuracy(theirs) if theirs else None
+    beside = f"conventional FL: {other}" if other else "mean of the last five evaluations"
+    density = estimate([100 * float(run.rounds[-1]["density"]) for run in ours.runs])
+    cards = [
+        Card(accuracy.partition(" ")[0], accuracy.partition(" ")[2], "final accuracy of PruneFL", beside),
+        Card(f"{density.mean:.1f}", "%", "of the weights are left", "found by PruneFL itself"),
+    ]
+    return cards + (_savings(ours, theirs, targets) if theirs else [])
+
+
+def _accuracy(variant: Variant) -> str | None:
+    finals = [100 * f for run in variant.runs if (f := final_accuracy(run.evaluated)) is not None]
+    if not finals:
+        return None
+    value = estimate(finals)
+    return f"{value.mean:.2f}" + (f" ± {value.half:.2f} %" if value.half is not None else " %")
+
+
+def _savings(ours: Variant, theirs: Variant, targets: Sequence[float]) -> list[Card]:
+    """Return how much less the highest target that both reach costs PruneFL."""
+    for target in sorted(targets, reverse=True):
+        mine = [r for run in ours.runs if (r := first_reaching(run.evaluated, target))]
+        full = [r for run in theirs.runs if (r := first_reaching(run.evaluated, target))]
+        if len(mine) == len(ours.runs) and len(full) == len(theirs.runs):
+            return [
+                _saving("simulated time", target, _mean(mine, "seconds"), _mean(full, "seconds"), SECONDS),
+                _saving(
+                    "bytes",
+                    target,
+                    _mean(mine, "bytes_up") + _mean(mine, "bytes_down"),
+                    _mean(full, "bytes_up") + _mean(full, "bytes_down"),
+                    BYTES,
+                ),
+                _saving("FLOPs per client", target, _mean(mine, "flops"), _mean(full, "flops"), FLOPS),
+            ]
+    return []
+
+
+def _mean(records: Sequence[object], key: str) -> float:
+    return estimate([float(record["total"][key]) for record in records]).mean  # type: ignore[index]
+
+
+def _saving(what: str, target: float, mine: float, full: float, units: Sequence[tuple[str, float]]) -> Card:
+    label = f"{'less' if mine <= full else 'more'} {what} to {100 * target:g} %"
+    factor = full / mine if mine <= full else mine / full
+    unit, scale = unit_for(max(mine, full), units)
+    note = f"{mine / scale:,.2f} against {full / scale:,.2f} {unit}"
+    return Card(f"{factor:.1f}×", "", label, note)

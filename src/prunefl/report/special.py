@@ -1,0 +1,110 @@
+"""Figures that appear when their runs are there: tickets, SNIP at several densities, limits, sweeps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
+from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, unit_for
+from prunefl.report.runs import Run
+from prunefl.report.statistics import estimate, final_accuracy
+from prunefl.report.study import Study, Variant, label_of
+
+LIMITS = {"pruning.density_limit", "pruning.density_target"}
+
+
+def lottery_figures(study: Study) -> list[Lines]:
+    """Return the tickets beside conventional, SNIP and SynFlow, by round; empty without tickets."""
+    tickets = [variant for variant in study.variants if variant.kind == "lottery"]
+    rivals = [v for v in study.plain if v.method in ("conventional", "snip", "synflow")]
+    if not tickets:
+        return []
+    by_round = accuracy_figures([*tickets, *(v for v in rivals if v not in tickets)], "lottery")[1]
+    caption = "The final mask trained again from its first weights, and from another seed's."
+    return [replace(by_round, title="Is the final mask a lottery ticket?", caption=caption, tab="")]
+
+
+def snip_figures(study: Study) -> list[Lines]:
+    """Return SNIP at each density that was run, beside PruneFL; empty unless there are several."""
+    snips = [variant for variant in study.variants if variant.method == "snip" and variant.kind == "method"]
+    if len(snips) < 2:
+        return []
+    prunefl = [variant for variant in study.plain if variant.method == "prunefl"]
+    figures = accuracy_figures([*prunefl, *snips], "snip-densities", "SNIP at several densities")
+    return figures[:2]
+
+
+def limit_figures(study: Study) -> list[Lines]:
+    """Return size and accuracy of runs with a size limit or target, beside the run without."""
+    limited = [v for v in study.variants if v.method == "prunefl" and LIMITS & v.settings.keys()]
+    if not limited:
+        return []
+    shown = [*(v for v in study.plain if v.method == "prunefl" and v not in limited), *limited]
+    size = size_figure(study, shown, "limited-size", "Training with limited and targeted size")
+    total = sum(study.header.get("layers", {}).values()) or study.header.get("prunable", 1)
+    scale = unit_for(total, COUNT)[1]
+    lines = [
+        replace(line, label=f"limit of {variant.label}")
+        for variant in limited
+        for line in limit_lines(variant.settings, int(variant.runs[0].rounds[-1]["round"]), total, scale)
+    ]
+    accuracy = accuracy_figures(shown, "limited-accuracy", "Accuracy with limited and targeted size")[0]
+    return [
+        replace(size, lines=tuple(lines), group="limited", tab="Size"),
+        replace(accuracy, group="limited", tab="Accuracy"),
+    ]
+
+
+def sweep_figures(study: Study) -> list[Lines]:
+    """Return final accuracy, density and time against each swept number."""
+    swept = [variant for variant in study.variants if variant.kind == "sweep"]
+    figures: list[Lines] = []
+    for key in sorted({key for variant in swept for key in variant.settings}):
+        over = [v for v in swept if isinstance(v.settings.get(key), int | float)]
+        if len(over) > 1:
+            figures += _sweep(key, over)
+    return figures
+
+
+def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
+    longest = max(float(run.rounds[-1]["total"]["seconds"]) for v in variants for run in v.runs)
+    unit, scale = unit_for(longest, SECONDS)
+    measures: tuple[tuple[str, str, Callable[[Run], float]], ...] = (
+        ("Accuracy", "Final accuracy (%)", lambda run: 100 * (final_accuracy(run.evaluated) or 0.0)),
+        ("Density", "Final density (%)", lambda run: 100 * float(run.rounds[-1]["density"])),
+        ("Time", f"Simulated time ({unit})", lambda run: float(run.rounds[-1]["total"]["seconds"]) / scale),
+    )
+    return [
+        Lines(
+            name=f"sweep-{key.replace('.', '-')}-{tab.lower()}",
+            title=f"Sweep of {key}",
+            caption="Mean over seeds; the band is the 95 % confidence interval.",
+            x_label=key,
+            y_label=y_label,
+            curves=tuple(_sweep_curve(key, family, measure) for family in _families(key, variants)),
+            group=f"sweep-{key}",
+            tab=tab,
+        )
+        for tab, y_label, measure in measures
+    ]
+
+
+def _families(key: str, variants: Sequence[Variant]) -> list[list[Variant]]:
+    """Return the variants that differ in `key` only, each family in the order of its values."""
+    families: dict[str, list[Variant]] = {}
+    for variant in variants:
+        families.setdefault(_apart_from(key, variant), []).append(variant)
+    return [sorted(family, key=lambda v: float(v.settings[key])) for family in families.values()]
+
+
+def _apart_from(key: str, variant: Variant) -> str:
+    return label_of(variant.method, {name: v for name, v in variant.settings.items() if name != key})
+
+
+def _sweep_curve(key: str, family: Sequence[Variant], measure: Callable[[Run], float]) -> Curve:
+    estimates = [estimate([measure(run) for run in variant.runs]) for variant in family]
+    banded = all(e.half is not None for e in estimates)
+    low = [e.mean - (e.half or 0) for e in estimates] if banded else ()
+    high = [e.mean + (e.half or 0) for e in estimates] if banded else ()
+    x = [float(variant.settings[key]) for variant in family]
+    label = _apart_from(key, family[0])
+    return Curve(family[0].key, label, x, [e.mean for e in estimates], low, high)

@@ -1,0 +1,165 @@
+"""Group runs into the variants that a report compares; refuse what does not belong together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prunefl.report.runs import Run
+
+METHOD_LABELS: Mapping[str, str] = {
+    "prunefl": "PruneFL",
+    "conventional": "Conventional FL",
+    "snip": "SNIP",
+    "synflow": "SynFlow",
+    "online": "Online learning",
+    "iterative": "Iterative pruning",
+    "initial-only": "PruneFL, initial only",
+    "further-only": "PruneFL, further only",
+    "feddst": "FedDST",
+    "rigl": "RigL",
+    "set": "SET",
+    "erk": "Static ERK",
+    "dpf": "DPF",
+    "prunetrain": "PruneTrain",
+    "ticket": "Lottery ticket",
+}
+
+# settings that do not change what a run computes, or that each method sets for itself
+_FREE = {
+    *("run.method", "run.seed", "run.workers", "run.threads", "run.checkpoint_every", "run.loggers"),
+    *("run.eval_batch", "run.target_accuracy", "pruning.density", "pruning.masks", "model.init_seed"),
+    "data.dir",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Runs that differ only in their seed.
+
+    Attributes:
+        key: name in files and in the page's script.
+        kind: "method", "lottery" or "sweep".
+        settings: what sets it apart from its method's usual settings.
+    """
+
+    key: str
+    label: str
+    method: str
+    kind: str
+    settings: Mapping[str, Any]
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything one report shows."""
+
+    variants: tuple[Variant, ...]
+    header: Mapping[str, Any]
+    config: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    @property
+    def plain(self) -> tuple[Variant, ...]:
+        """Return the variants for the main figures: each method as it is, or else all there are."""
+        plain = tuple(v for v in self.variants if v.kind == "method" and not v.settings)
+        return plain if plain else self.variants
+
+
+def study(runs: Sequence[Run], by: Sequence[str] = ()) -> Study:
+    """Return the runs as variants, or say why they cannot stand in one report.
+
+    Args:
+        by: settings, as `section.key`, in which runs may differ; each value becomes a variant.
+    """
+    swept = {key for run in runs for key in run.variant.get("settings", {})}
+    refuse_mixture(runs, {*by, *swept})
+    groups: dict[tuple[str, str], list[Run]] = {}
+    labels: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
+    for run in runs:
+        settings = {**_chosen(run, by), **run.variant.get("settings", {})}
+        kind = str(run.variant.get("kind", "method"))
+        label = str(run.variant.get("label") or label_of(run.method, settings))
+        groups.setdefault((kind, label), []).append(run)
+        labels[kind, label] = run.method, settings
+    ordered = sorted(groups, key=lambda group: _rank(group, *labels[group]))
+    variants = tuple(
+        Variant(f"v{index}", group[1], labels[group][0], group[0], labels[group][1], _seeds(groups[group]))
+        for index, group in enumerate(ordered)
+    )
+    notes = tuple(f"{run.folder}: {note}" for run in runs for note in run.notes)
+    return Study(variants, runs[0].header, runs[0].config, notes)
+
+
+def label_of(method: str, settings: Mapping[str, Any]) -> str:
+    """Return a variant's name for readers: 'SNIP at 30 %', 'PruneFL, limit 10 %', 'PruneFL, alpha 0.1'."""
+    label = METHOD_LABELS.get(method, method)
+    rest = dict(settings)
+    if "pruning.density" in rest:
+        label += f" at {100 * float(rest.pop('pruning.density')):g} %"
+    return ", ".join([label, *(_setting(key, value) for key, value in rest.items())])
+
+
+def _setting(key: str, value: Any) -> str:
+    name = key.partition(".")[2].replace("_", " ")
+    if name.startswith("density ") and isinstance(value, int | float):
+        return f"{name.removeprefix('density ')} {100 * value:g} %"
+    return f"{name} {value}"
+
+
+def _rank(group: tuple[str, str], method: str, settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the order of variants: the usual methods first, then by number and name of what differs."""
+    kinds, methods = ["method", "lottery", "sweep"], list(METHOD_LABELS)
+    numbers = [value if isinstance(value, int | float) else 0 for value in settings.values()]
+    return (
+        kinds.index(group[0]) if group[0] in kinds else len(kinds),
+        methods.index(method) if method in methods else len(methods),
+        numbers,
+        group[1],
+    )
+
+
+def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return one run per seed, in order."""
+    by_seed: dict[int, Run] = {}
+    for run in runs:
+        if run.seed in by_seed:
+            raise ValueError(
+                f"{by_seed[run.seed].folder} and {run.folder}: both are {run.method} with seed {run.seed}; "
+                "give one of them, or name the setting in which they differ with --by section.key"
+            )
+        by_seed[run.seed] = run
+    return tuple(by_seed[seed] for seed in sorted(by_seed))
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config as section.key -> value."""
+    settings: dict[str, Any] = {}
+    for section, table in config.items():
+        if isinstance(table, Mapping):
+            settings |= {f"{section}.{key}": value for key, value in table.items()}
+        else:
+            settings[section] = table
+    return settings
+
+
+def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
+    settings = flat(run.config)
+    for key in by:
+        if key not in settings:
+            raise ValueError(f"--by {key}: no such setting in {run.folder / 'config.toml'}")
+    return {key: settings[key] for key in by}
+
+
+def refuse_mixture(runs: Sequence[Run], allowed: set[str]) -> None:
+    """Refuse runs whose configs differ in a setting that is not being compared."""
+    seen: dict[str, tuple[Any, Run]] = {}
+    for run in runs:
+        settings = flat(run.config) or {key: run.header.get(key) for key in ("model", "data")}
+        for key, value in settings.items():
+            first, where = seen.setdefault(key, (value, run))
+            if key not in _FREE | allowed and first != value:
+                raise ValueError(
+                    f"runs of different configs mixed: {key} is {first!r} in {where.folder} "
+                    f"and {value!r} in {run.folder}; report them apart, or add --by {key}"
+                )

@@ -1,0 +1,173 @@
+"""The report's tables: what they say. How they are written is in `formats`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prunefl.report.costs import predicted_and_measured, split_seconds
+from prunefl.report.curves import AXES, Cost
+from prunefl.report.figures import unit_for
+from prunefl.report.layers import densities_at, layer_sizes
+from prunefl.report.runs import Run
+from prunefl.report.statistics import Estimate, estimate, final_accuracy, first_reaching, r_squared
+from prunefl.report.study import Study, Variant
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the first column names the row.
+
+    Attributes:
+        best: for each row, which columns hold the column's best value.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    best: frozenset[tuple[int, int]] = frozenset()
+
+
+def spoken(value: Estimate, digits: int = 2) -> str:
+    """Return '85.07 ± 0.31', or '85.07' for a single seed."""
+    return f"{value.mean:,.{digits}f}" + (f" ± {value.half:,.{digits}f}" if value.half is not None else "")
+
+
+def summary_table(study: Study) -> Table:
+    """Return each variant's final accuracy, density and whole cost."""
+    units = [unit_for(_largest(study, cost), kinds) for _, _, kinds, cost in AXES]
+    names = ("Simulated time", "", "Bytes", "FLOPs per client", "Wall time")
+    shown = [place for place in range(len(AXES)) if names[place]]
+    rows, accuracies = [], []
+    for variant in study.variants:
+        accuracy = _over_seeds(variant, lambda run: final_accuracy(run.evaluated))
+        accuracies.append(accuracy.mean if accuracy else -1.0)
+        density = _over_seeds(variant, lambda run: 100 * float(run.rounds[-1]["density"]))
+        costs = [_over_seeds(variant, _whole_cost(AXES[p][3], units[p][1])) for p in shown]
+        percent = (
+            Estimate(100 * accuracy.mean, accuracy.half and 100 * accuracy.half, 0) if accuracy else None
+        )
+        cells = [spoken(percent) if percent else "–", spoken(density, 1) if density else "–"]
+        cells += [spoken(cost, 2) if cost else "–" for cost in costs]
+        rows.append((variant.label, str(len(variant.runs)), *cells))
+    costs_named = [f"{names[p]} ({units[p][0]})" for p in shown]
+    return Table(
+        "summary",
+        "Final accuracy and cost",
+        "Accuracy is the mean of the last five evaluations; ± is the 95 % confidence interval over seeds. "
+        "Costs are of the whole run, initial pruning included.",
+        ("Method", "Seeds", "Accuracy (%)", "Density (%)", *costs_named),
+        tuple(rows),
+        frozenset({(accuracies.index(max(accuracies)), 2)}),
+    )
+
+
+def _largest(study: Study, cost: Cost) -> float:
+    return max(cost(run.rounds[-1]) for variant in study.variants for run in variant.runs)
+
+
+def _whole_cost(cost: Cost, scale: float) -> Callable[[Run], float | None]:
+    return lambda run: cost(run.rounds[-1]) / scale
+
+
+def _over_seeds(variant: Variant, measure: Callable[[Run], float | None]) -> Estimate | None:
+    values = [value for run in variant.runs if (value := measure(run)) is not None]
+    return estimate(values) if values else None
+
+
+def default_targets(study: Study) -> list[float]:
+    """Return the two highest tenths (or twentieths, of a weak result) below the best final accuracy."""
+    finals = [final_accuracy(run.evaluated) or 0.0 for v in study.variants for run in v.runs]
+    step = 10 if max(finals) > 0.25 else 5
+    highest = int(100 * max(finals) - 0.5) // step * step
+    asked = [float(study.config.get("run", {}).get("target_accuracy", 0.0))]
+    return sorted({target / 100 for target in (highest - step, highest) if target > 0} | set(asked) - {0.0})
+
+
+def target_tables(study: Study, targets: Sequence[float]) -> list[Table]:
+    """Return, for each target, the rounds, time, bytes and FLOPs until an evaluation first reached it."""
+    return [_target_table(study, target) for target in targets]
+
+
+def _target_table(study: Study, target: float) -> Table:
+    reached = {
+        variant.key: [r for run in variant.runs if (r := first_reaching(run.evaluated, target))]
+        for variant in study.variants
+    }
+    columns, cells, best = [], [], set()
+    for place in (1, 0, 2, 3):
+        _, axis, kinds, cost = AXES[place]
+        means = {key: estimate(list(map(cost, rs))) for key, rs in reached.items() if rs}
+        unit, scale = unit_for(max((e.mean for e in means.values()), default=0.0), kinds)
+        columns.append(f"{axis} ({unit})" if unit else axis)
+        cells.append([_reached_cell(means.get(v.key), scale, 0 if place == 1 else 2) for v in study.variants])
+        if means:
+            cheapest = min(means, key=lambda key: means[key].mean)
+            best.add(([v.key for v in study.variants].index(cheapest), len(columns) + 1))
+    rows = [
+        (v.label, f"{len(reached[v.key])} of {len(v.runs)}", *(column[place] for column in cells))
+        for place, v in enumerate(study.variants)
+    ]
+    return Table(
+        f"target-{100 * target:g}".replace(".", "_"),
+        f"Cost to reach {100 * target:g} % accuracy",
+        "Until the first evaluation at or above the target; mean ± 95 % interval over the seeds that did. "
+        "Time counts the slowest client of each round, bytes all clients, FLOPs one client.",
+        ("Method", "Seeds that reached it", *columns),
+        tuple(rows),
+        frozenset(best),
+    )
+
+
+def _reached_cell(value: Estimate | None, scale: float, digits: int) -> str:
+    if value is None:
+        return "–"
+    half = value.half / scale if value.half is not None else None
+    return spoken(Estimate(value.mean / scale, half, value.count), digits)
+
+
+def layer_table(study: Study) -> Table:
+    """Return each layer's density at the end."""
+    sizes = layer_sizes(study)
+    last = [densities_at(variant, -1, sizes) for variant in study.variants]
+    rows = [
+        (name.removesuffix(".weight"), f"{size:,}", *(f"{100 * column[place]:.1f}" for column in last))
+        for place, (name, size) in enumerate(sizes.items())
+    ]
+    return Table(
+        "layers",
+        "Density of each layer at the end (%)",
+        "Live share of the layer's weights after the last round, mean over seeds.",
+        ("Layer", "Weights", *(variant.label for variant in study.variants)),
+        tuple(rows),
+    )
+
+
+def split_table(study: Study) -> Table:
+    """Return the simulated time by part, of a mean round, and how well T(M) foresaw it."""
+    rows = []
+    for variant in study.variants:
+        splits = [(split_seconds(run), len(run.rounds)) for run in variant.runs]
+        parts = [part for part in splits[0][0] if part != "initial pruning"]
+        once = estimate([split["initial pruning"] for split, _ in splits])
+        means = [estimate([split[part] / rounds for split, rounds in splits]) for part in parts]
+        pairs = [pair for run in variant.runs for pair in predicted_and_measured(run)]
+        fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
+        cells = (spoken(mean) for mean in (once, *means))
+        rows.append((variant.label, *cells, "–" if fit is None else f"{fit:.4f}"))
+    return Table(
+        "split",
+        "Where the time goes",
+        "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
+        "R² compares T(M) with the clock over all rounds; – where the time does not vary.",
+        (
+            "Method",
+            "Initial pruning (s)",
+            "Compute (s)",
+            "Upload (s)",
+            "Download (s)",
+            "Overhead (s)",
+            "R² of T",
+        ),
+        tuple(rows),
+    )

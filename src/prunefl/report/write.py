@@ -1,0 +1,104 @@
+"""Put a report together: the page, and beside it every figure and table as a file."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunefl.report.costs import prediction_figure, split_figures
+from prunefl.report.curves import accuracy_figures, size_figure
+from prunefl.report.draw import draw
+from prunefl.report.formats import to_csv, to_latex, to_markdown
+from prunefl.report.layers import heat_figures
+from prunefl.report.page import Section, page
+from prunefl.report.palette import colours
+from prunefl.report.runs import find_runs
+from prunefl.report.special import limit_figures, lottery_figures, snip_figures, sweep_figures
+from prunefl.report.study import Study, study
+from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a report consists of."""
+
+    page: Path
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+    variants: int
+    runs: int
+
+
+def write_report(
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    targets: Sequence[float] = (),
+    by: Sequence[str] = (),
+    title: str = "",
+    made_by: str = "prunefl report",
+) -> Written:
+    """Write `report.html`, `figures/` and `tables/` into `out` and return what was written.
+
+    Args:
+        folders: run folders, or folders that hold them at any depth.
+        targets: accuracies, as fractions, whose cost is listed; chosen from the results if none is given.
+        by: settings in which runs may differ.
+    """
+    for target in targets:
+        if not 0 < target < 1:
+            raise ValueError(f"target={target}, must be between 0 and 1, such as 0.8")
+    told = study(find_runs(folders), by)
+    goals = list(targets) or default_targets(told)
+    sections = sections_of(told, goals)
+    files = _write_files(told, sections, out)
+    path = out / "report.html"
+    write_text(path, page(told, sections, goals, title, made_by))
+    runs = sum(len(variant.runs) for variant in told.variants)
+    return Written(path, tuple(files), told.notes, len(told.variants), runs)
+
+
+def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
+    """Return the report's sections; one without runs to fill it is left out."""
+    plain = told.plain
+    prediction = prediction_figure(plain)
+    sections = [
+        Section("accuracy", "Accuracy", tuple(accuracy_figures(plain)), (summary_table(told),)),
+        Section("targets", "Cost to reach an accuracy", (), tuple(target_tables(told, targets))),
+        Section("size", "Model size", (size_figure(told, plain),)),
+        Section("layers", "Layers", tuple(heat_figures(told, plain)), (layer_table(told),)),
+        Section("cost", "Where the time goes", tuple(split_figures(plain)), (split_table(told),)),
+        Section("prediction", "The time model", (prediction,) if prediction else ()),
+        Section("lottery", "Lottery ticket", tuple(lottery_figures(told))),
+        Section("snip", "SNIP at several densities", tuple(snip_figures(told))),
+        Section("limits", "Limited and targeted sizes", tuple(limit_figures(told))),
+        Section("sweep", "Sweep", tuple(sweep_figures(told))),
+    ]
+    return [section for section in sections if section.figures or section.tables]
+
+
+def _write_files(told: Study, sections: Sequence[Section], out: Path) -> list[Path]:
+    palette = colours(told.variants)
+    for name in ("figures", "tables"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    written = [
+        path for s in sections for figure in s.figures for path in draw(figure, palette, out / "figures")
+    ]
+    for section in sections:
+        for table in section.tables:
+            for ending, text in (
+                ("csv", to_csv(table)),
+                ("md", to_markdown(table)),
+                ("tex", to_latex(table)),
+            ):
+                path = out / "tables" / f"{table.name}.{ending}"
+                write_text(path, text)
+                written.append(path)
+    return written
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write the file so that a reader sees the old or the new one, never half of it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
