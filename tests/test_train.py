@@ -235,3 +235,12 @@ def test_every_byte_and_second_is_in_the_records():
     reported = [r["bytes_up"] for r in rounds if r["round"] % 3 == 0 and r["round"] < 8]
     others = [r["bytes_up"] for r in rounds if r["round"] % 3]
     assert min(reported) > max(others)
+
+
+def test_prunefl_train_can_be_called_however_it_was_imported():
+    import prunefl
+    import prunefl.train
+
+    for _ in range(2):
+        config = small_config(run={"rounds": 1, "method": "conventional"})
+        assert prunefl.train(small_model(), small_clients(), test=small_data(20, 9), config=config).finished

@@ -1,7 +1,9 @@
 """The front door from Python: `prunefl.train` for models and data in hand, `run_config` for a config."""
 
 import copy
+import sys
 import tempfile
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,3 +145,12 @@ def _run(
                 resume,
                 on_record or (lambda record: None),
             )
+
+
+class _CallableModule(types.ModuleType):
+    """Importing this file makes `prunefl.train` the module; users call it all the same."""
+
+    __call__ = staticmethod(train)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -110,10 +110,9 @@ def _initial(total: dict[str, Any]) -> dict[str, Any]:
         "kind": "initial",
         "client": 9,
         "segments": segments,
-        "total_seconds": 420.0,
         "bytes_up": 10,
         "flops": 2e11,
-        "seconds": {"compute": 418.0, "upload": 1.0, "download": 1.0, "overhead": 0.0},
+        "seconds": {"compute": 418.0, "upload": 1.0, "download": 1.0, "overhead": 0.0, "total": 420.0},
         "bytes_down": 10,
         "wall_seconds": 3.0,
     }

@@ -12,7 +12,7 @@ PARTS = ("compute", "upload", "download", "overhead")
 
 def split_seconds(run: Run) -> dict[str, float]:
     """Return the run's simulated seconds by part; initial pruning is a part of its own."""
-    split = {"initial pruning": float((run.initial or {}).get("total_seconds", 0.0))}
+    split = {"initial pruning": float((run.initial or {}).get("seconds", {}).get("total", 0.0))}
     return split | {
         part: sum(float(record.get("seconds", {}).get(part, 0.0)) for record in run.rounds) for part in PARTS
     }
@@ -82,7 +82,7 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
     return Lines(
         name="prediction",
         title="Predicted against measured time of a round",
-        caption="Each point is a round; on the line the time model T(M) is exact. "
+        caption="Each point is a round that kept its masks; on the line the time model T(M) is exact. "
         + (f"Over all rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
         x_label="Predicted T(M) (s)",
         y_label="Measured on the clock (s)",
@@ -94,11 +94,16 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
 
 
 def predicted_and_measured(run: Run) -> list[tuple[float, float]]:
-    """Return (T(M), seconds of the round) of every round that has both."""
+    """Return (T(M), seconds) of every round that has both and kept its masks.
+
+    A round that reconfigures also carries importance, which T(M) does not speak of.
+    """
     return [
         (float(record["predicted_seconds"]), float(record["seconds"]["total"]))
         for record in run.rounds
-        if record.get("predicted_seconds") is not None and "total" in record.get("seconds", {})
+        if record.get("predicted_seconds") is not None
+        and "total" in record.get("seconds", {})
+        and not record.get("reconfigured")
     ]
 
 

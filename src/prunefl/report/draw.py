@@ -1,6 +1,6 @@
 """Figures as SVG and PDF files for papers; the only home of matplotlib in the report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ from prunefl.report.figures import Bars, Figure, Heat, Lines
 Palette = Mapping[str, tuple[str, str, str]]
 PART_COLOURS = ("#8d6e63", "#2f6f9f", "#e0a030", "#6aa84f", "#9aa5b1")
 ENDINGS = ("svg", "pdf")
+_UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-def draw(figure: Figure, palette: Palette, folder: Path) -> list[Path]:
-    """Write the figure in both formats and return their paths; the same figure gives the same bytes."""
+def draw(figure: Figure, palette: Palette, folder: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
+    """Write the figure in these formats and return their paths; the same figure gives the same bytes."""
     with _plain_style() as pyplot:
         height = 0.42 * len(figure.labels) + 1.0 if isinstance(figure, Bars) else _height(figure)
         canvas, axes = pyplot.subplots(figsize=(6.4, height), layout="constrained")
@@ -23,9 +24,11 @@ def draw(figure: Figure, palette: Palette, folder: Path) -> list[Path]:
             _bars(axes, figure)
         else:
             _heat(canvas, axes, figure)
-        paths = [folder / f"{figure.name}.{ending}" for ending in ENDINGS]
-        canvas.savefig(paths[0], metadata={"Date": None})
-        canvas.savefig(paths[1], metadata={"CreationDate": None})
+        paths = [folder / f"{figure.name}.{ending}" for ending in endings]
+        for path in paths:
+            canvas.savefig(path, metadata=_UNDATED[path.suffix])
+            # the layout is settled; finding it again for the next format would double the time
+            canvas.set_layout_engine("none")
         pyplot.close(canvas)
     return paths
 

@@ -1,5 +1,6 @@
 """What a figure shows, free of how it is drawn: the page and matplotlib both draw these."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,6 +99,11 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+
+
+def file_name(label: str) -> str:
+    """Return the label as a safe part of a file name: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
 SECONDS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("days", 86400.0))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prunefl.report.figures import Heat, thinned
+from prunefl.report.figures import Heat, file_name, thinned
 from prunefl.report.study import Study, Variant
 
 MOST_COLUMNS = 120
@@ -48,7 +48,7 @@ def _heat(variant: Variant, sizes: dict[str, int]) -> Heat:
     places = thinned(len(rounds), MOST_COLUMNS)
     by_round = [densities_at(variant, place, sizes) for place in places]
     return Heat(
-        name=f"layers-{variant.label.lower().replace(' ', '-').replace(',', '').replace('%', 'percent')}",
+        name=f"layers-{file_name(variant.label)}",
         title="Density of each layer over the rounds",
         caption="Live share of each layer's weights, mean over seeds.",
         x_label="Round",

@@ -25,9 +25,14 @@ class Section:
 
 
 def page(
-    study: Study, sections: Sequence[Section], targets: Sequence[float], title: str, made_by: str
+    study: Study,
+    sections: Sequence[Section],
+    targets: Sequence[float],
+    title: str,
+    made_by: str,
+    drawn: Sequence[str],
 ) -> str:
-    """Return the page as text."""
+    """Return the page as text; with links to the figures' files in the formats drawn."""
     import jinja2
 
     own = files("prunefl.report")
@@ -42,6 +47,7 @@ def page(
         colours=colours(study.variants),
         sections=sections,
         groups=groups_of,
+        drawn=drawn,
         notes=study.notes,
         settings=flat(study.config),
         made_by=made_by,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
-from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, unit_for
+from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate, final_accuracy
 from prunefl.report.study import Study, Variant, label_of
@@ -75,7 +75,7 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
     )
     return [
         Lines(
-            name=f"sweep-{key.replace('.', '-')}-{tab.lower()}",
+            name=f"sweep-{file_name(key)}-{tab.lower()}",
             title=f"Sweep of {key}",
             caption="Mean over seeds; the band is the 95 % confidence interval.",
             x_label=key,

@@ -72,12 +72,13 @@ def study(runs: Sequence[Run], by: Sequence[str] = ()) -> Study:
     Args:
         by: settings, as `section.key`, in which runs may differ; each value becomes a variant.
     """
+    chosen = {run.folder: _chosen(run, by) for run in runs}
     swept = {key for run in runs for key in run.variant.get("settings", {})}
     refuse_mixture(runs, {*by, *swept})
     groups: dict[tuple[str, str], list[Run]] = {}
     labels: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
     for run in runs:
-        settings = {**_chosen(run, by), **run.variant.get("settings", {})}
+        settings = {**chosen[run.folder], **run.variant.get("settings", {})}
         kind = str(run.variant.get("kind", "method"))
         label = str(run.variant.get("label") or label_of(run.method, settings))
         groups.setdefault((kind, label), []).append(run)

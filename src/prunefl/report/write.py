@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prunefl.report.costs import prediction_figure, split_figures
 from prunefl.report.curves import accuracy_figures, size_figure
-from prunefl.report.draw import draw
+from prunefl.report.draw import ENDINGS, draw
 from prunefl.report.formats import to_csv, to_latex, to_markdown
 from prunefl.report.layers import heat_figures
 from prunefl.report.page import Section, page
@@ -37,6 +37,7 @@ def write_report(
     by: Sequence[str] = (),
     title: str = "",
     made_by: str = "prunefl report",
+    figures: Sequence[str] = ENDINGS,
 ) -> Written:
     """Write `report.html`, `figures/` and `tables/` into `out` and return what was written.
 
@@ -44,6 +45,7 @@ def write_report(
         folders: run folders, or folders that hold them at any depth.
         targets: accuracies, as fractions, whose cost is listed; chosen from the results if none is given.
         by: settings in which runs may differ.
+        figures: formats, of "svg" and "pdf", in which figures are files too; drawing takes most of the time.
     """
     for target in targets:
         if not 0 < target < 1:
@@ -51,9 +53,10 @@ def write_report(
     told = study(find_runs(folders), by)
     goals = list(targets) or default_targets(told)
     sections = sections_of(told, goals)
-    files = _write_files(told, sections, out)
+    files = _write_tables(sections, out)
+    files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
-    write_text(path, page(told, sections, goals, title, made_by))
+    write_text(path, page(told, sections, goals, title, made_by, figures))
     runs = sum(len(variant.runs) for variant in told.variants)
     return Written(path, tuple(files), told.notes, len(told.variants), runs)
 
@@ -77,23 +80,19 @@ def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
     return [section for section in sections if section.figures or section.tables]
 
 
-def _write_files(told: Study, sections: Sequence[Section], out: Path) -> list[Path]:
-    palette = colours(told.variants)
-    for name in ("figures", "tables"):
-        (out / name).mkdir(parents=True, exist_ok=True)
-    written = [
-        path for s in sections for figure in s.figures for path in draw(figure, palette, out / "figures")
-    ]
-    for section in sections:
-        for table in section.tables:
-            for ending, text in (
-                ("csv", to_csv(table)),
-                ("md", to_markdown(table)),
-                ("tex", to_latex(table)),
-            ):
-                path = out / "tables" / f"{table.name}.{ending}"
-                write_text(path, text)
-                written.append(path)
+def _draw_figures(told: Study, sections: Sequence[Section], out: Path, endings: Sequence[str]) -> list[Path]:
+    palette, folder = colours(told.variants), out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    return [path for s in sections for figure in s.figures for path in draw(figure, palette, folder, endings)]
+
+
+def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    written = []
+    for table in (table for section in sections for table in section.tables):
+        for ending, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
+            written.append(out / "tables" / f"{table.name}.{ending}")
+            write_text(written[-1], text)
     return written
 
 

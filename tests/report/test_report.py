@@ -1,0 +1,210 @@
+"""The report says what the records say, and says what it could not read."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from synthetic import LAYERS, TOTAL, write_run
+
+from prunefl.report import write_report
+from prunefl.report.curves import size_figure
+from prunefl.report.draw import draw
+from prunefl.report.palette import colours
+from prunefl.report.runs import find_runs, read_run
+from prunefl.report.study import study
+from prunefl.report.write import Written
+
+
+def table(written: Written, name: str) -> list[dict[str, str]]:
+    with (written.page.parent / "tables" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def rows(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+
+
+def test_every_figure_and_table_lies_beside_the_page(written: Written) -> None:
+    out = written.page.parent
+    figures = {path.stem for path in (out / "figures").iterdir()}
+    assert all((out / "figures" / f"{name}.svg").stat().st_size for name in figures)
+    tables = {path.stem for path in (out / "tables").iterdir()}
+    assert {"summary", "target-50", "target-84", "layers", "split"} == tables
+    expected = {f"accuracy-{axis}" for axis in ("time", "round", "bytes", "flops", "wall-time")}
+    expected |= {
+        "size",
+        "cost-run",
+        "cost-round",
+        "prediction",
+        "lottery-round",
+        "snip-densities-time",
+        "limited-size",
+    }
+    assert expected <= figures
+    links = re.findall(r'href="((?:figures|tables)/[^"]+)"', written.page.read_text())
+    assert links
+    assert all((out / link).is_file() for link in links)
+
+
+def test_the_page_refers_to_nothing_outside_itself(written: Written) -> None:
+    text = written.page.read_text()
+    outside = re.sub(r'"http://www.w3.org/2000/svg"', "", text)
+    assert not re.search(r"https?://|@import|url\(", outside)
+    assert "default-src 'none'" in text
+
+
+def test_the_summary_is_the_mean_of_the_last_five_over_seeds(written: Written, comparison: Path) -> None:
+    finals = []
+    for seed in (0, 1):
+        accuracies = [
+            r["accuracy"]
+            for r in rows(comparison / "prunefl" / f"seed-{seed}")
+            if r.get("accuracy") and r["kind"] == "round"
+        ]
+        finals.append(100 * sum(accuracies[-5:]) / 5)
+    mean = sum(finals) / 2
+    half = 12.706 * abs(finals[0] - finals[1]) / 2
+    found = next(row for row in table(written, "summary") if row["Method"] == "PruneFL")
+    assert float(found["Accuracy (%)"]) == pytest.approx(mean, abs=0.006)
+    assert float(found["Accuracy (%) ±"]) == pytest.approx(half, abs=0.006)
+
+
+def test_cost_to_reach_a_target_is_that_of_the_first_evaluation_at_it(
+    written: Written, comparison: Path
+) -> None:
+    costs = []
+    for seed in (0, 1):
+        reached = next(
+            r
+            for r in rows(comparison / "snip" / f"seed-{seed}")
+            if r["kind"] == "round" and r.get("accuracy", 0) >= 0.5
+        )
+        costs.append(reached["total"]["seconds"])
+    found = next(row for row in table(written, "target-50") if row["Method"] == "SNIP")
+    assert found["Seeds that reached it"] == "2 of 2"
+    assert float(found["Simulated time (min)"]) == pytest.approx(sum(costs) / 2 / 60, abs=0.006)
+    never = next(row for row in table(written, "target-84") if row["Method"] == "SNIP at 1 %")
+    assert never["Seeds that reached it"] == "0 of 2"
+    assert never["Round"] == ""
+
+
+def test_layer_densities_are_live_over_size(written: Written, comparison: Path) -> None:
+    last = [r for r in rows(comparison / "snip" / "seed-0") if "live" in r][-1]["live"]
+    for row, (name, size) in zip(table(written, "layers"), LAYERS.items(), strict=True):
+        assert float(row["SNIP"]) == pytest.approx(100 * last[name] / size, abs=0.06)
+
+
+def test_initial_pruning_lies_at_negative_rounds(comparison: Path) -> None:
+    told = study(find_runs([comparison / "prunefl"]))
+    curve = size_figure(told, told.plain).curves[0]
+    # 5 segments of 500 steps, 5 steps a round
+    assert curve.x[0] == -500
+    assert curve.y[0] == pytest.approx(TOTAL / 1e6)
+    assert curve.x[-1] == 100
+
+
+def test_the_same_records_give_the_same_files(comparison: Path, tmp_path: Path) -> None:
+    pages = [write_report([comparison / "snip"], tmp_path / name, figures=()) for name in "ab"]
+    for one, other in zip(pages[0].files, pages[1].files, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert pages[0].page.read_text() == pages[1].page.read_text()
+
+
+def test_the_same_figure_gives_the_same_bytes(comparison: Path, tmp_path: Path) -> None:
+    told = study(find_runs([comparison / "snip"]))
+    figure = size_figure(told, told.plain)
+    paths = draw(figure, colours(told.variants), tmp_path)
+    first = [path.read_bytes() for path in paths]
+    assert [path.suffix for path in paths] == [".svg", ".pdf"]
+    assert [data[:5] for data in first] == [b"<?xml", b"%PDF-"]
+    assert [path.read_bytes() for path in draw(figure, colours(told.variants), tmp_path)] == first
+
+
+def test_no_runs_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no such folder"):
+        write_report([tmp_path / "none"], tmp_path)
+    with pytest.raises(ValueError, match="no runs found"):
+        write_report([tmp_path], tmp_path)
+
+
+def test_runs_of_different_configs_are_refused_unless_the_difference_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "snip", 0, "data.alpha=0.5", rounds=20)
+    write_run(tmp_path / "b", "snip", 0, "data.alpha=0.1", rounds=20)
+    with pytest.raises(
+        ValueError, match=r"different configs mixed: data.alpha is 0.5 in .* and 0.1 .* --by data.alpha"
+    ):
+        study(find_runs([tmp_path]))
+    told = study(find_runs([tmp_path]), ["data.alpha"])
+    assert [variant.label for variant in told.variants] == ["SNIP, alpha 0.1", "SNIP, alpha 0.5"]
+    with pytest.raises(ValueError, match=r"--by data.beta: no such setting"):
+        study(find_runs([tmp_path]), ["data.beta"])
+
+
+def test_the_same_method_and_seed_twice_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "snip", 3, rounds=20)
+    write_run(tmp_path / "b", "snip", 3, rounds=20)
+    with pytest.raises(ValueError, match="both are snip with seed 3"):
+        study(find_runs([tmp_path]))
+
+
+def test_a_damaged_file_is_used_up_to_the_damage_and_said(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "runs" / "a", "conventional", 0, rounds=60)
+    lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    (folder / "records.jsonl").write_text("".join(lines[:31]) + lines[31][:40])
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert any("line 32 is damaged; the 31 records before it are used" in note for note in written.notes)
+    assert any("unfinished: 30 of 60 rounds" in note for note in written.notes)
+    assert "line 32 is damaged" in written.page.read_text()
+
+
+@pytest.mark.parametrize("damage", ["[]\n", '{"kind": 3}\n', '{"kind": "round", "round": 1}\n', "\x00\xff\n"])
+def test_any_nonsense_line_ends_the_readable_part(tmp_path: Path, damage: str) -> None:
+    folder = write_run(tmp_path / "a", "conventional", 0, rounds=20)
+    with (folder / "records.jsonl").open("a") as file:
+        file.write(damage)
+    run = read_run(folder)
+    assert len(run.rounds) == 20
+    assert "damaged" in run.notes[0]
+
+
+def test_a_record_file_without_a_header_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("nonsense\n")
+    with pytest.raises(ValueError, match="does not begin with a record of kind 'run'"):
+        read_run(tmp_path)
+
+
+def test_runs_without_any_round_say_so(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "conventional", 0, rounds=20)
+    first = (folder / "records.jsonl").read_text().splitlines(keepends=True)[0]
+    (folder / "records.jsonl").write_text(first)
+    with pytest.raises(ValueError, match="no round is recorded"):
+        find_runs([tmp_path])
+
+
+def test_a_target_must_be_a_fraction(comparison: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"target=80, must be between 0 and 1"):
+        write_report([comparison], tmp_path, targets=[80])
+
+
+def test_labels_are_escaped_in_page_and_latex(tmp_path: Path) -> None:
+    label = "<script>alert(1)</script> & 100%_"
+    write_run(tmp_path / "runs" / "a", "snip", 0, rounds=20, variant={"kind": "method", "label": label})
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert "<script>alert" not in written.page.read_text()
+    latex = (tmp_path / "out" / "tables" / "summary.tex").read_text()
+    assert r"\& 100\%\_" in latex
+
+
+def test_a_sweep_is_drawn_against_its_setting(tmp_path: Path) -> None:
+    for alpha in (0.1, 1.0, 10.0):
+        variant = {"kind": "sweep", "settings": {"data.alpha": alpha}}
+        write_run(
+            tmp_path / "runs" / str(alpha), "prunefl", 0, f"data.alpha={alpha}", rounds=20, variant=variant
+        )
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert 'id="panel-sweep-data-alpha-accuracy"' in written.page.read_text()
+    assert [row["Method"] for row in table(written, "summary")] == [
+        f"PruneFL, alpha {a}" for a in (0.1, 1.0, 10.0)
+    ]

@@ -1,0 +1,30 @@
+"""Means, intervals and R² against numbers worked out elsewhere."""
+
+import pytest
+
+from prunefl.report.statistics import Estimate, estimate, r_squared, t_quantile
+
+
+def test_t_quantiles_are_students() -> None:
+    assert [t_quantile(freedom) for freedom in (1, 2, 4, 30)] == [12.706, 4.303, 2.776, 2.042]
+    # tables give 2.021, 2.000, 1.980
+    assert [round(t_quantile(freedom), 3) for freedom in (40, 60, 120)] == [2.021, 2.0, 1.98]
+
+
+def test_interval_of_three_seeds_by_hand() -> None:
+    """Mean 2, standard deviation 1, so that half the interval is 4.303 / √3."""
+    assert estimate([1.0, 2.0, 3.0]) == Estimate(2.0, pytest.approx(4.303 / 3**0.5), 3)
+
+
+def test_one_seed_has_no_interval() -> None:
+    assert estimate([5.0]) == Estimate(5.0, None, 1)
+
+
+def test_r_squared_of_a_hand_made_case() -> None:
+    """Spread 2 around the mean 2, missed by 0.5 once: 1 - 0.25 / 2."""
+    assert r_squared([1.0, 2.0, 3.5], [1.0, 2.0, 3.0]) == pytest.approx(0.875)
+
+
+def test_r_squared_is_not_given_where_nothing_was_to_predict() -> None:
+    assert r_squared([5.0, 5.0], [4.9, 5.1]) is None
+    assert r_squared([], []) is None
