@@ -9,6 +9,7 @@ from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
 from prunefl.commands.keys import keys
 from prunefl.commands.presets import config, presets
+from prunefl.commands.report import report
 from prunefl.commands.run import run
 from prunefl.commands.server import server
 from prunefl.commands.status import status
@@ -29,6 +30,7 @@ app.command()(server)
 app.command()(client)
 app.command()(keys)
 app.command()(status)
+app.command()(report)
 
 
 def main() -> None:
