@@ -110,7 +110,7 @@ class InitialSettings:
     start_factor: float = setting(1.5, "start once the accuracy exceeds this multiple of chance", at_least(0))
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
-    max_passes: int = setting(1000, "stop after so many passes at the latest", at_least(1))
+    max_passes: int = setting(500, "stop after so many passes at the latest", at_least(1))
 
 
 @dataclass(frozen=True)
