@@ -77,19 +77,25 @@ def initial_client(setup: "Setup", plan: InitialPlan) -> int:
 
 
 def of_round(
-    setup: "Setup", state: "ServerState", orders: Mapping[int, Order], replies: Sequence[Reply]
+    setup: "Setup",
+    state: "ServerState",
+    orders: Mapping[int, Order],
+    replies: Sequence[Reply],
+    sent: Mapping[int, tuple[int, ...]],
 ) -> Charge:
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
     live = live_counts(state.masks)
     stretches = {r.client: _stretches(setup, orders[r.client], r, live) for r in replies}
-    spent = [_seconds(setup, orders[r.client], r, stretches[r.client]) for r in replies]
+    spent = [
+        _seconds(setup, orders[r.client], r.client, stretches[r.client], sent[r.client]) for r in replies
+    ]
     slowest = max(spent, key=lambda seconds: seconds.total)
     return Charge(
         compute=slowest.compute,
         upload=slowest.upload,
         download=slowest.download,
         overhead=slowest.overhead,
-        bytes_up=sum(len(reply.model) + len(reply.statistic) for reply in replies),
+        bytes_up=sum(sum(sizes) for sizes in sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
         flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / len(replies),
     )
@@ -110,14 +116,15 @@ def _stretches(setup: "Setup", order: Order, reply: Reply, live: Mapping[str, in
     return done
 
 
-def _seconds(setup: "Setup", order: Order, reply: Reply, stretches: Sequence[Stretch]) -> Seconds:
-    device, seed = setup.devices[reply.client], setup.config.run.seed
+def _seconds(
+    setup: "Setup", order: Order, client: int, stretches: Sequence[Stretch], sent: Sequence[int]
+) -> Seconds:
+    device, seed = setup.devices[client], setup.config.run.seed
     compute = sum(s.steps * device.step_seconds(s.live, s.full_gradient) for s in stretches)
-    up = [len(part) for part in (reply.model, reply.statistic) if part]
     return Seconds(
-        compute * jitter_factor(device, seed, order.round, reply.client),
+        compute * jitter_factor(device, seed, order.round, client),
         device.link.download_seconds(len(order.model)),
-        sum(device.link.upload_seconds(size) for size in up),
+        sum(device.link.upload_seconds(size) for size in sent),
         device.overhead,
     )
 

@@ -27,24 +27,27 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be read."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or nothing."""
+def write_atomically(path: Path, data: bytes, durable: bool = True) -> None:
+    """Write a file so that a reader, or a crash, sees all of it or nothing; if durable, a power cut too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
     temporary.replace(path)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Path:
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any], durable: bool = True
+) -> Path:
     """Write tensors and JSON as safetensors; the checksum of the bytes goes into the file's name."""
     data = safetensors.torch.save(
         {name: tensor.contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)}
     )
     target = path.with_name(f"{path.name}-{zlib.crc32(data):08x}.safetensors")
-    write_atomically(target, data)
+    write_atomically(target, data, durable)
     return target
 
 

@@ -1,6 +1,6 @@
 """Rounds one after another. An engine is nothing but a way to carry orders to clients and replies back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from prunefl.messages import Order, Reply
@@ -10,8 +10,8 @@ from prunefl.server import Outcome, ServerState, Setup, begin_round, finish_roun
 class Engine(Protocol):
     """Carries orders and replies, and says what it wants to find again after a resume."""
 
-    def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
-        """Return the replies that came."""
+    def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterable[Reply]:
+        """Return the replies that came, perhaps one after another."""
 
     def snapshot(self) -> dict[str, Any]:
         """Return, as JSON, what a checkpoint has to remember of the engine."""
@@ -24,6 +24,5 @@ def run_rounds(setup: Setup, state: ServerState, engine: Engine) -> Iterator[tup
     """Yield the state and the outcome after initial pruning, if there is any, and after each round."""
     while state.round < setup.config.run.rounds:
         state, orders = begin_round(setup, state)
-        replies = engine.carry(state, orders)
-        state, outcome = finish_round(setup, state, orders, replies)
+        state, outcome = finish_round(setup, state, orders, engine.carry(state, orders))
         yield state, outcome

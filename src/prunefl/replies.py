@@ -1,8 +1,8 @@
 """From replies to one update: check each, refuse what is wrong, average the rest."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ class Collected:
         masks: the server's own, or the union where clients answered with masks of their own.
         statistic: p_n-weighted mean of what the clients reported, or None.
         loss: p_n-weighted mean of the training losses.
+        replies: the good ones, in the clients' order, their models taken out.
+        sent: client -> bytes of each message that came, refused ones too.
         refused: client -> why its reply was left out.
     """
 
@@ -34,6 +36,7 @@ class Collected:
     statistic: State | None
     loss: float
     replies: Sequence[Reply]
+    sent: Mapping[int, tuple[int, ...]]
     refused: Mapping[int, str]
 
 
@@ -50,16 +53,18 @@ def collect(
     start: State,
     masks: Masks,
     orders: Mapping[int, Order],
-    replies: Sequence[Reply],
+    replies: Iterable[Reply],
 ) -> Collected:
-    """Return the aggregate of the good replies, which are taken in the clients' order whoever came first."""
-    good, refused = [], {}
-    for reply in sorted(replies, key=lambda reply: reply.client):
+    """Return the aggregate of the good replies: in the clients' order, whoever came first."""
+    good, refused, sent = [], {}, {}
+    for reply in replies:
+        sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic) if part)
         try:
             good.append(_checked(reply, orders, template, start, masks, config))
         except ValueError as error:
             refused[reply.client] = str(error)
-    refused |= {client: "no reply" for client in orders if client not in {r.client for r in replies}}
+    good.sort(key=lambda item: item.reply.client)
+    refused |= {client: "no reply" for client in orders if client not in sent}
     _need_quorum(config, orders, good, refused)
     weights = aggregate.shares([item.reply.num_samples for item in good], config.training.weighting)
     values, union = _combined(good, weights, masks, config)
@@ -68,7 +73,8 @@ def collect(
         union,
         _statistic(good, weights, orders, template),
         sum(weight * item.reply.loss for weight, item in zip(weights, good, strict=True)),
-        [item.reply for item in good],
+        [replace(item.reply, statistic=b"") for item in good],
+        sent,
         refused,
     )
 
@@ -97,7 +103,8 @@ def _checked(
         raise ValueError(f"statistic {order.ask.report or 'none'!r} was asked for")
     if config.server.clip_norm and not free:
         values = aggregate.clip_change(values, start, config.server.clip_norm)
-    return _Good(reply, values, own)
+    # A round of full models is heavy: the bytes go as soon as they are unpacked.
+    return _Good(replace(reply, model=b""), values, own)
 
 
 def _need_quorum(

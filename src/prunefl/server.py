@@ -1,6 +1,6 @@
 """The server's half of the round: orders out, replies in, next masks. State in, state out; no engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import nn
@@ -118,7 +118,7 @@ def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:
 
 
 def finish_round(
-    setup: Setup, state: ServerState, orders: Mapping[int, Order], replies: Sequence[Reply]
+    setup: Setup, state: ServerState, orders: Mapping[int, Order], replies: Iterable[Reply]
 ) -> tuple[ServerState, Outcome]:
     """Return the state after aggregation and reconfiguration, and what the round came to.
 
@@ -126,7 +126,7 @@ def finish_round(
         RoundFailed: fewer good replies than the quorum; the state given stays valid.
     """
     got = collect(setup.config, setup.template, state.values, state.masks, orders, replies)
-    charge = charges.of_round(setup, state, orders, got.replies)
+    charge = charges.of_round(setup, state, orders, got.replies, got.sent)
     here = digest(state.masks)
     known = {**state.known, **{reply.client: here for reply in got.replies}}
     state = replace(state, known=known, totals=state.totals.plus(charge))

@@ -1,7 +1,8 @@
 """The engine in one process: clients take turns on worker threads; the bits do not depend on how many."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -36,10 +37,13 @@ class Simulator:
         for _ in range(workers):
             self._trainers.put(Trainer(setup.model, setup.template, setup.classes))
 
-    def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
-        """Return every client's reply."""
-        jobs = [self._pool.submit(self._handle, client, order, state) for client, order in orders.items()]
-        return [job.result() for job in jobs]
+    def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterator[Reply]:
+        """Yield every client's reply; each is let go of before the next is waited for."""
+        jobs = deque(
+            self._pool.submit(self._handle, client, order, state) for client, order in orders.items()
+        )
+        while jobs:
+            yield jobs.popleft().result()
 
     def _handle(self, client: int, order: Order, state: ServerState) -> Reply:
         trainer = self._trainers.get()
@@ -97,7 +101,8 @@ class ClientStore:
         tensors |= checkpoint.residual_tensors(state.residual)
         file = ""
         if tensors:
-            file = checkpoint.save_tensors(self._folder / f"{client:06d}-{round:07d}", tensors, {}).name
+            path = self._folder / f"{client:06d}-{round:07d}"
+            file = checkpoint.save_tensors(path, tensors, {}, durable=False).name
         named = digest(state.masks).hex() if state.masks else ""
         self._entries[client] = {"masks": named, "steps": state.steps, "file": file}
 

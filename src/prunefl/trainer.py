@@ -21,7 +21,7 @@ class Trainer:
 
     def __init__(self, model: nn.Module, template: wire.Template, classes: int) -> None:
         self.template, self.classes = template, classes
-        self.original = copy.deepcopy(model)
+        self._model = model
         self.parameter_shapes = {name: p.shape for name, p in model.named_parameters()}
         self.generator = torch.Generator()
         self._masks_digest = b""
@@ -31,7 +31,7 @@ class Trainer:
         """Return the model with these live values (or dense weights), ready to train."""
         named = digest(masks)
         if self._prepared is None or named != self._masks_digest:
-            self._prepared = sparse.sparsify(self.original, masks)
+            self._prepared = sparse.sparsify(self._model, masks)
             self._masks_digest = named
         # The live values of a full layer are the whole layer, and it is a plain torch layer.
         shapes = self.template.shape_of
@@ -42,5 +42,8 @@ class Trainer:
 
     def dense_logits(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """Return what the plain model answers with these dense weights, in evaluation mode."""
+        # A copy, as functional_call puts the weights into the module while it runs.
+        own = copy.deepcopy(self._model).eval()
         with torch.no_grad():
-            return torch.func.functional_call(self.original.eval(), dict(weights), (inputs,))  # type: ignore[no-any-return]
+            logits: Tensor = torch.func.functional_call(own, dict(weights), (inputs,))
+        return logits

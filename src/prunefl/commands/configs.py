@@ -30,10 +30,39 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     source = words[0] if words and "=" not in words[0] else ""
     assignments = words[1:] if source else words
     path = _file_of(source, resumed)
-    config = settings.load(path, assignments)
+    scales = [word for word in assignments if word.startswith("scale=")]
+    config = settings.load(path)
+    for word in scales:
+        config = shortened(config, word)
+    config = settings.override(config, [word for word in assignments if word not in scales])
     if seed is not None:
         config = replace(config, run=replace(config.run, seed=seed))
     return config, path.stem if source else "digits"
+
+
+def shortened(config: Config, word: str) -> Config:
+    """Return the config with fewer rounds and schedules that shrink with them, for a first look: scale=0.1."""
+    try:
+        scale = float(word.removeprefix("scale="))
+    except ValueError:
+        scale = 0.0
+    if not 0 < scale <= 1:
+        raise ValueError(f"{word}, must be a number > 0 and <= 1, such as scale=0.1")
+
+    def shorter(count: int) -> int:
+        return max(1, round(count * scale))
+
+    run, training, pruning = config.run, config.training, config.pruning
+    return replace(
+        config,
+        run=replace(run, rounds=shorter(run.rounds)),
+        training=replace(
+            training,
+            decay_rounds=shorter(training.decay_rounds),
+            decay_stairs=shorter(training.decay_stairs),
+        ),
+        pruning=replace(pruning, half_life=shorter(pruning.half_life)),
+    )
 
 
 def _file_of(source: str, resumed: Path | None) -> Path:
