@@ -143,7 +143,10 @@ def probe(host: str, port: int, folder: Path | None) -> None:
         if folder is not None:
             context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
             with context.wrap_socket(line, server_hostname=host):
-                pass
+                return
+        line.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        if not line.recv(5).startswith(b"HTTP/"):
+            raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
 
 
 def certificate_trouble(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:

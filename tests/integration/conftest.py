@@ -1,0 +1,13 @@
+"""Flower reports nothing to anybody while it is tested, and its own deprecations are not our failures."""
+
+import os
+import warnings
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import flwr.app
+    import flwr.clientapp
+    import flwr.serverapp  # noqa: F401

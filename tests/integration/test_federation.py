@@ -1,0 +1,174 @@
+"""Real processes over loopback, TLS and node keys: the simulator's bits, and a drill of everything that fails."""
+
+import functools
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from realm import Forger, free_port, realm
+
+from prunefl import config as settings
+from prunefl.artifact import load_model
+from prunefl.flower import keys
+from prunefl.flower.letters import seal, unseal
+from prunefl.masks import digest
+from prunefl.train import run_config
+
+CONFIG = """
+[run]
+rounds = {rounds}
+eval_every = 2
+workers = 1
+[data]
+name = "digits"
+partition = "iid"
+clients = 3
+[model]
+name = "lenet300100"
+[training]
+local_steps = 2
+batch_size = 20
+learning_rate = 0.1
+[pruning]
+interval = {interval}
+[initial]
+samples = 60
+interval = 2
+max_passes = 8
+[server]
+quorum = 0.6
+deadline = {deadline}
+"""
+
+
+def simulated(config: Path, out: Path, monkeypatch):
+    """Run the same config in the simulator."""
+    monkeypatch.setenv("PRUNEFL_CACHE", str(out.parent / "cache"))
+    return run_config(settings.load(config), out)
+
+
+def test_simulator_and_real_processes_end_with_the_same_bits(tmp_path, monkeypatch):
+    with realm(tmp_path / "r", CONFIG.format(rounds=6, interval=2, deadline=60)) as town:
+        expected = simulated(town.config, tmp_path / "simulated", monkeypatch)
+        town.start_server()
+        clients = [town.start_client(client) for client in range(3)]
+        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 120)
+        assert town.processes["server"].returncode == 0, town.said("server")
+        town.wait("the clients' end", lambda: all(client.poll() == 0 for client in clients), 20)
+        assert town.mine() == []
+    values, masks, _ = load_model(tmp_path / "r" / "run" / "model.safetensors")
+    expected_values, expected_masks, _ = load_model(expected.folder / "model.safetensors")
+    assert digest(masks) == digest(expected_masks)
+    assert all(values[name].equal(expected_values[name]) for name in expected_values)
+    numbers = ("kind", "round", "loss", "density", "accuracy", "bytes_up", "bytes_down", "reconfigured")
+    found = [json.loads(line) for line in (town.run / "records.jsonl").read_text().splitlines()]
+    assert [{n: r.get(n) for n in numbers} for r in found] == [
+        {n: r.get(n) for n in numbers} for r in expected.records
+    ]
+    assert any(record.get("reconfigured") for record in found)
+
+
+def flipped(content: bytes) -> bytes:
+    """Return a reply with one bit of its model wrong; other letters as they are."""
+    letter = unseal(content)
+    if letter.kind != "reply":
+        return content
+    model = bytearray(letter.parts[0])
+    model[len(model) // 2] ^= 4
+    return seal(type(letter)(letter.kind, letter.values, (bytes(model), *letter.parts[1:])))
+
+
+def strangers(town, tmp_path):
+    """Start who does not belong: a key that nobody registered, another authority, no key, no encryption."""
+    keys.make_keys(tmp_path / "others", ["localhost"], 1, days=2)
+    forged = tmp_path / "forged"
+    shutil.copytree(tmp_path / "others" / "client-0", forged)
+    shutil.copy(town.folder / "keys" / "ca.pem", forged)
+    town.start_client(0, forged, "unregistered")
+    town.start_client(0, tmp_path / "others" / "client-0", "wrong-authority")
+    town.start_client(0, tmp_path / "nowhere", "no-encryption")
+    trust = ["--root-certificates", str(town.folder / "keys" / "ca.pem"), "--isolation", "process"]
+    flower = ["--superlink", town.address, *trust, "--port", str(free_port())]
+    town.start("no-key", *flower, code="from flwr.supernode.cli import flower_supernode; flower_supernode()")
+
+
+REFUSALS = {
+    "unregistered": "does not know this node's key",
+    "wrong-authority": "certificate is not accepted",
+    "no-encryption": "wants encryption and a key",
+    "no-key": "Failed to initialize the connection",
+}
+
+
+def took_part(town, client: int, after: int) -> bool:
+    """Return whether a client's update was in some round after this one."""
+    return any(record["round"] > after and str(client) not in record["refused"] for record in town.rounds())
+
+
+def all_took_part(town, after: int) -> bool:
+    return all(took_part(town, client, after) for client in range(3))
+
+
+def left_out(town, client: int, after: int) -> bool:
+    return any(record["round"] > after and str(client) in record["refused"] for record in town.rounds())
+
+
+def test_fault_drill(tmp_path, monkeypatch):
+    rounds = 90
+    with realm(tmp_path / "r", CONFIG.format(rounds=rounds, interval=20, deadline=5)) as town:
+        town.start_server()
+        for client in range(3):
+            town.start_client(client)
+        town.wait("round 3", lambda: town.round() >= 3, 120)
+
+        town.kill("client-1")
+        mark = town.round()
+        town.wait("a round without client 1", lambda: left_out(town, 1, mark))
+        mark = town.round()
+        town.start_client(1)
+
+        worker = next(
+            n for n in town.family("client-2") if b"flower.worker" in Path(f"/proc/{n}/cmdline").read_bytes()
+        )
+        os.kill(worker, signal.SIGSTOP)
+        town.wait("a round without client 2", lambda: left_out(town, 2, mark))
+        os.kill(worker, signal.SIGCONT)
+        town.wait("client 1 again", lambda: took_part(town, 1, mark))
+        mark = town.round()
+        town.wait("client 2 again", lambda: took_part(town, 2, mark))
+
+        strangers(town, tmp_path)
+        for name, words in REFUSALS.items():
+            town.wait(f"the end of {name}", lambda name=name: town.processes[name].poll() is not None)
+            assert words in town.said(name)
+            assert town.processes[name].returncode != 0
+
+        for _ in range(2):
+            mark = town.round()
+            town.kill("server")
+            time.sleep(1)
+            town.start_server("--resume")
+            all_there = functools.partial(all_took_part, town, mark + 2)
+            town.wait("all clients after the server's death", all_there, 90)
+
+        forger = Forger(town.state("client-0"), flipped)
+        mark = town.round()
+        town.wait("a corrupted update", lambda: left_out(town, 0, mark))
+        forger.close()
+        mark = town.round()
+        town.wait("client 0 again", lambda: took_part(town, 0, mark))
+
+        assert town.round() < rounds - 1, "the drill has to be over before the run is"
+
+        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 120)
+        assert town.processes["server"].returncode == 0, town.said("server")
+        town.wait("the end of all", lambda: town.mine() == [], 20)
+    assert [record["round"] for record in town.rounds()] == list(range(1, rounds + 1))
+    undisturbed = simulated(town.config, tmp_path / "simulated", monkeypatch)
+    end = json.loads((town.run / "records.jsonl").read_text().splitlines()[-1])
+    assert end["kind"] == "end"
+    assert end["accuracy"] == pytest.approx(undisturbed.accuracy, abs=0.03)
