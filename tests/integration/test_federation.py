@@ -118,13 +118,14 @@ def left_out(town, client: int, after: int) -> bool:
 
 
 def test_fault_drill(tmp_path, monkeypatch):
-    rounds = 90
+    rounds = 60
     with realm(tmp_path / "r", CONFIG.format(rounds=rounds, interval=20, deadline=5)) as town:
         town.start_server()
         for client in range(3):
             town.start_client(client)
         town.wait("round 3", lambda: town.round() >= 3, 120)
 
+        strangers(town, tmp_path)
         town.kill("client-1")
         mark = town.round()
         town.wait("a round without client 1", lambda: left_out(town, 1, mark))
@@ -141,12 +142,6 @@ def test_fault_drill(tmp_path, monkeypatch):
         mark = town.round()
         town.wait("client 2 again", lambda: took_part(town, 2, mark))
 
-        strangers(town, tmp_path)
-        for name, words in REFUSALS.items():
-            town.wait(f"the end of {name}", lambda name=name: town.processes[name].poll() is not None)
-            assert words in town.said(name)
-            assert town.processes[name].returncode != 0
-
         for _ in range(2):
             mark = town.round()
             town.kill("server")
@@ -154,6 +149,11 @@ def test_fault_drill(tmp_path, monkeypatch):
             town.start_server("--resume")
             all_there = functools.partial(all_took_part, town, mark + 2)
             town.wait("all clients after the server's death", all_there, 90)
+
+        for name, words in REFUSALS.items():
+            town.wait(f"the end of {name}", lambda name=name: town.processes[name].poll() is not None)
+            assert words in town.said(name)
+            assert town.processes[name].returncode != 0
 
         forger = Forger(town.state("client-0"), flipped)
         mark = town.round()

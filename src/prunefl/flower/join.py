@@ -13,7 +13,7 @@ from pathlib import Path
 
 from prunefl.flower import keys
 from prunefl.flower.processes import NODE_FILE, QUIET, SOCKET
-from prunefl.flower.supervise import Backoff, Crew, Stopped, crew, last_words, private_file
+from prunefl.flower.supervise import Backoff, Crew, Stopped, crew, private_file
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,12 @@ def _work(
                 if tries > 2:
                     raise ValueError(refusal(membership))
             wait = backoff[name].next()
-            why = last_words(log, 1) if name == "flower" else f"code {code}"
-            say(f"{name} ended ({why}); again in {wait:.0f} s")
+            lost = (
+                "the connection to the server is lost"
+                if name == "flower"
+                else f"the worker ended with code {code}"
+            )
+            say(f"{lost}; again in {wait:.0f} s")
             time.sleep(wait)
             if name == "worker":
                 start_worker(membership, members)

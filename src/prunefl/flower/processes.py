@@ -32,7 +32,6 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
 }
 """Environment in which Flower reports nothing to anybody and installs nothing."""
 
@@ -131,7 +130,7 @@ class Pace:
     """Stands in for the module `time` in the SuperNode's loop, which else looks for work every three seconds.
 
     A node that has just worked looks again soon; one that waits long looks less and less often, so that the
-    delay stays a small share of the time waited: 5 %, between 0.1 and 3 seconds.
+    delay stays a small share of the time waited: 5 %, between 0.2 and 3 seconds.
     """
 
     def __init__(self) -> None:
@@ -143,7 +142,7 @@ class Pace:
             self.busy = time.monotonic()
             time.sleep(0.05)
         else:
-            time.sleep(min(3.0, max(0.1, 0.05 * (time.monotonic() - self.busy))))
+            time.sleep(min(3.0, max(0.2, 0.05 * (time.monotonic() - self.busy))))
 
 
 def quicken() -> None:
@@ -295,6 +294,8 @@ def main() -> None:
     """Run the processes that the arguments name until one of them ends, and end with its code."""
     die_with_parent()
     os.environ.update(QUIET)
+    # A server starts one task in its life, a client one for every message.
+    os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "1.0" if sys.argv[1] == "link" else "0.1"
     split = sys.argv.index("--")
     commands = [sys.argv[1:split], sys.argv[split + 1 :]]
     import flwr.supercore.cli
