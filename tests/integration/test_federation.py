@@ -5,11 +5,10 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from realm import Forger, free_port, realm
+from realm import Forger, free_port, living, realm
 
 from prunefl import config as settings
 from prunefl.artifact import load_model
@@ -126,7 +125,9 @@ def test_fault_drill(tmp_path, monkeypatch):
         town.wait("round 3", lambda: town.round() >= 3, 120)
 
         strangers(town, tmp_path)
+        family = town.family("client-1")
         town.kill("client-1")
+        town.wait("the end of all that client 1 had started", lambda: not set(family) & set(living()), 10)
         mark = town.round()
         town.wait("a round without client 1", lambda: left_out(town, 1, mark))
         mark = town.round()
@@ -143,12 +144,18 @@ def test_fault_drill(tmp_path, monkeypatch):
         town.wait("client 2 again", lambda: took_part(town, 2, mark))
 
         for _ in range(2):
-            mark = town.round()
+            mark, done, family = town.round(), town.rounds(), town.family("server")
             town.kill("server")
-            time.sleep(1)
+            town.wait(
+                "the end of all that it had started",
+                lambda family=family: not set(family) & set(living()),
+                10,
+            )
             town.start_server("--resume")
             all_there = functools.partial(all_took_part, town, mark + 2)
             town.wait("all clients after the server's death", all_there, 90)
+            # The last may have been written down without having been kept; all others must be as they were.
+            assert town.rounds()[: len(done) - 1] == done[:-1]
 
         for name, words in REFUSALS.items():
             town.wait(f"the end of {name}", lambda name=name: town.processes[name].poll() is not None)
@@ -172,3 +179,21 @@ def test_fault_drill(tmp_path, monkeypatch):
     end = json.loads((town.run / "records.jsonl").read_text().splitlines()[-1])
     assert end["kind"] == "end"
     assert end["accuracy"] == pytest.approx(undisturbed.accuracy, abs=0.03)
+
+
+def test_ctrl_c_leaves_no_process(tmp_path):
+    with realm(tmp_path / "r", CONFIG.format(rounds=500, interval=20, deadline=60), clients=1) as town:
+        config = town.config.read_text().replace("clients = 3", "clients = 1")
+        town.config.write_text(config)
+        town.start_server()
+        town.start_client(0)
+        town.wait("a round", lambda: town.round() >= 1, 90)
+        assert len(town.family("server")) >= 4
+        assert len(town.family("client-0")) >= 5
+        for name in ("server", "client-0"):
+            town.processes[name].send_signal(signal.SIGINT)
+        for name in ("server", "client-0"):
+            assert town.processes[name].wait(20) == 0
+        assert town.mine() == []
+        assert "go on later with --resume" in town.said("server")
+        assert not list(town.folder.rglob(".secret"))

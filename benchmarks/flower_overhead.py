@@ -1,0 +1,238 @@
+"""What a round costs when nobody trains: Flower as it comes, Flower quickened, and with the resident worker.
+
+Three clients over loopback with TLS and node keys echo a state of about 1 MB (LeNet-300-100). Without the resident
+worker every message pays for loading torch, the network and the data; with it they are loaded once.
+
+Run: python benchmarks/flower_overhead.py [ROUNDS]
+"""
+
+import json
+import os
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from prunefl.flower import control, keys, sockets
+from prunefl.flower.carriage import from_records, to_records
+from prunefl.flower.join import free_port
+from prunefl.flower.letters import Letter, seal
+from prunefl.flower.post import Post
+from prunefl.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
+from prunefl.flower.supervise import Crew, crew, last_words, private_file
+
+CLIENTS, STATE_BYTES = 3, 266_610 * 4
+server_app, client_app = ServerApp(), ClientApp()
+
+
+def load() -> int:
+    """Load what a client needs before it can train; return the number of samples."""
+    from prunefl import data, models
+
+    federation = data.load("digits", clients=CLIENTS, partition="iid")
+    models.build("lenet300100", classes=federation.classes, input_shape=federation.input_shape, seed=0)
+    return len(federation.clients[0])
+
+
+@client_app.train()
+def loading_client(message: Message, context: Context) -> Message:
+    """Load everything, then echo: a client without a resident worker."""
+    load()
+    return Message(to_records(from_records(message.content, 1 << 30)), reply_to=message)
+
+
+@server_app.main()
+def timed_rounds(grid: Grid, context: Context) -> None:
+    """Send the state to all, wait for all, and write down how long each round took."""
+    nodes = [int(node) for node in json.loads(str(context.run_config["nodes"]))]
+    letter = seal(Letter("state", {}, (os.urandom(STATE_BYTES),)))
+    seconds = []
+    with Post(grid, 1 << 30) as post:
+        while len(post.online()) < len(nodes):
+            time.sleep(0.2)
+        for number in range(int(os.environ["BENCH_ROUNDS"])):
+            started = time.perf_counter()
+            waiting = set(post.send(dict.fromkeys(nodes, letter), 300.0, str(number)).values())
+            while waiting:
+                for answer in post.fetch():
+                    assert answer.content == letter, answer.trouble
+                    waiting.discard(answer.message)
+                time.sleep(0.1)
+            seconds.append(time.perf_counter() - started)
+    Path(str(context.run_config["folder"]), "seconds.json").write_text(json.dumps(seconds))
+
+
+def echo(path: str) -> None:
+    """Be a resident worker that has everything loaded and echoes."""
+    load()
+    with sockets.listen(Path(path)) as server:
+        while True:
+            line, _ = server.accept()
+            with line:
+                sockets.send(line, sockets.receive(line))
+
+
+def start_ours(members: Crew, folder: Path, port: int, secret: Path, resident: bool) -> None:
+    """Start our processes, with a worker for each client or without."""
+    ca, common = folder / "keys" / "ca.pem", ["--superexec-auth-secret-file", str(secret)]
+    module = ["prunefl.flower.processes"] if resident else ["flower_overhead", "plain"]
+    executor = ["--", "executor", *common, "--runtime-api-address"]
+    members.start(
+        "link", [*module, "link", *link(folder, port), *common, *executor, f"127.0.0.1:{port}", *trust(ca)]
+    )
+    base = dict(members.environment)
+    for client in range(CLIENTS):
+        local, home = free_port(), folder / f"c{client}"
+        members.environment = {**base, NODE_FILE: str(home / "node"), "FLWR_HOME": str(home)}
+        if resident:
+            path = home / "worker.sock"
+            members.start(f"worker{client}", ["flower_overhead", "echo", str(path)])
+            members.environment = {**members.environment, SOCKET: str(path)}
+        home.mkdir(exist_ok=True)
+        arguments = [
+            *node(folder, port, client, local),
+            *common,
+            *executor,
+            f"127.0.0.1:{local}",
+            "--insecure",
+        ]
+        members.start(f"node{client}", [*module, "node", *arguments])
+
+
+def start_stock(members: Crew, folder: Path, port: int) -> None:
+    """Start Flower's own commands with its own settings."""
+    members.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
+    base = dict(members.environment)
+    for client in range(CLIENTS):
+        members.environment = {**base, "FLWR_HOME": str(folder / f"c{client}")}
+        arguments = node(folder, port, client, free_port(), "subprocess")
+        members.start(f"node{client}", ["flower_overhead", "supernode", *arguments])
+
+
+def link(folder: Path, port: int, isolation: str = "process") -> list[str]:
+    files = [f"--ssl-{kind}={folder / 'keys' / name}" for kind, name in FILES.items()]
+    place = ["--host", "127.0.0.1", "--port", str(port), "--isolation", isolation]
+    return [*files, *place, "--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+
+
+FILES = {"certfile": "server.pem", "keyfile": "server.key", "ca-certfile": "ca.pem"}
+
+
+def trust(ca: Path) -> list[str]:
+    return ["--root-certificates", str(ca)]
+
+
+def node(folder: Path, port: int, client: int, local: int, isolation: str = "process") -> list[str]:
+    key = str(folder / "keys" / f"client-{client}" / "node.key")
+    place = ["--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1", "--port", str(local)]
+    return [
+        *place,
+        "--isolation",
+        isolation,
+        "--auth-supernode-private-key",
+        key,
+        *trust(folder / "keys" / "ca.pem"),
+    ]
+
+
+def measure(kind: str, rounds: int) -> list[float]:
+    """Return the seconds of each round after the first."""
+    with tempfile.TemporaryDirectory() as text:
+        folder, port = Path(text), free_port()
+        keys.make_keys(folder / "keys", [], CLIENTS, days=1)
+        secret = private_file(folder / "secret", secrets.token_bytes(32))
+        path = os.pathsep.join([str(Path(__file__).parent), str(Path(sys.executable).parent)])
+        environment = {
+            **QUIET,
+            SECRET_FILE: str(secret),
+            "FLWR_HOME": str(folder / "flower"),
+            "BENCH_ROUNDS": str(rounds + 1),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
+            "PATH": os.pathsep.join([path, os.environ["PATH"]]),
+            "OMP_NUM_THREADS": "1",
+        }
+        with crew(folder / "logs", environment) as members:
+            if kind == "stock":
+                start_stock(members, folder, port)
+            else:
+                start_ours(members, folder, port, secret, kind == "resident")
+            return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), members)
+
+
+def follow(folder: Path, address: str, secret: bytes, members: Crew) -> list[float]:
+    """Start the run, wait for its end and return the rounds' seconds."""
+    ca = folder / "keys" / "ca.pem"
+    control.wait_until_healthy(address, ca, 60, members.ended)
+    text = (control.APP / "pyproject.toml").read_text()
+    text = text.replace("prunefl.flower.server_app:app", "flower_overhead:server_app")
+    control.APP = folder / "app"
+    control.APP.mkdir()
+    (control.APP / "pyproject.toml").write_text(
+        text.replace("prunefl.flower.client_app:app", "flower_overhead:client_app")
+    )
+    with control.connect(address, secret, ca) as client:
+        options: dict[str, str | bool] = {"folder": str(folder)}
+        run = control.start_run(client, keys.read_register(folder / "keys"), options)
+        while (status := control.run_status(client, run))[0] != "finished":
+            if members.ended():
+                raise RuntimeError(last_words(folder / "logs" / f"{members.ended()[0]}.log", 10))
+            time.sleep(0.5)
+    if status[1] != "completed":
+        raise RuntimeError(status[2])
+    seconds: list[float] = json.loads((folder / "seconds.json").read_text())[1:]
+    return seconds
+
+
+def plain() -> None:
+    """Run our processes, but with the ClientApp that loads everything for each message."""
+    from prunefl.flower import client_app as thin
+    from prunefl.flower import processes
+
+    thin.app = client_app
+    processes.main()
+
+
+def main() -> None:
+    """Measure all three and print them, with how they compare."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    app = control.APP
+    medians = {}
+    for kind in ("resident", "plain", "stock"):
+        control.APP = app
+        seconds = measure(kind, rounds)
+        medians[kind] = statistics.median(seconds)
+        print(
+            f"{kind:>8}: median {medians[kind]:.2f} s a round, {[round(s, 2) for s in seconds]}", flush=True
+        )
+    for kind in ("plain", "stock"):
+        print(f"the resident worker's round costs {medians['resident'] / medians[kind]:.0%} of {kind}")
+
+
+def run(kind: str) -> None:
+    """Be one of the processes that the measurement needs."""
+    if kind == "echo":
+        echo(sys.argv[2])
+    sys.argv.pop(1)
+    if kind == "plain":
+        plain()
+    elif kind == "superlink":
+        from flwr.superlink.cli import flower_superlink
+
+        flower_superlink()
+    elif kind == "supernode":
+        from flwr.supernode.cli import flower_supernode
+
+        flower_supernode()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] in ("echo", "plain", "superlink", "supernode"):
+        run(sys.argv[1])
+    else:
+        main()
