@@ -95,6 +95,24 @@ def test_a_call_brings_the_answer_back(tmp_path):
         thread.join()
 
 
+def test_a_call_waits_for_a_worker_that_is_just_starting(tmp_path):
+    path = tmp_path / "s"
+    sockets.listen(path).close()
+    with pytest.raises(ConnectionRefusedError):
+        sockets.call(path, b"x")
+
+    def start_late() -> None:
+        with sockets.listen(path) as server:
+            line, _ = server.accept()
+            with line:
+                sockets.send(line, sockets.receive(line))
+
+    thread = threading.Timer(0.3, start_late)
+    thread.start()
+    assert sockets.call(path, b"x", 10.0, patience=10.0) == b"x"
+    thread.join()
+
+
 def test_a_cut_line_and_a_frame_too_long_are_errors_not_a_wait():
     here, there = socket.socketpair()
     with here, there:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -169,12 +168,12 @@ class Forger:
     """Sits on a worker's socket and passes letters on, through `change` on the way back."""
 
     def __init__(self, state: Path, change: Callable[[bytes], bytes]) -> None:
-        self.change, self.count = change, 0
+        self.change = change
         self.front, self.back = socket_path(state), socket_path(state).with_name("real.sock")
         os.rename(self.front, self.back)
         self.server = sockets.listen(self.front)
         self.server.settimeout(0.2)
-        self.thread = threading.Thread(target=self._pass_on)
+        self.thread = threading.Thread(target=self._pass_on, daemon=True)
         self.open = True
         self.thread.start()
 
@@ -186,9 +185,7 @@ class Forger:
                 continue
             with line:
                 line.settimeout(60)
-                answer = self.change(sockets.call(self.back, sockets.receive(line), 60))
-                sockets.send(line, answer)
-                self.count += 1
+                sockets.send(line, self.change(sockets.call(self.back, sockets.receive(line), 60)))
 
     def close(self) -> None:
         """Let the worker have its socket back."""
@@ -196,11 +193,3 @@ class Forger:
         self.thread.join()
         self.server.close()
         os.replace(self.back, self.front)
-
-
-def unused_port() -> socket.socket:
-    """Return a socket that listens on some port, to take it from others."""
-    taken = socket.socket()
-    taken.bind(("127.0.0.1", 0))
-    taken.listen()
-    return taken

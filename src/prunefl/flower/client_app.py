@@ -10,6 +10,9 @@ from prunefl.flower.carriage import from_records, to_records
 from prunefl.flower.processes import SOCKET
 from prunefl.flower.sockets import MAX_FRAME, call
 
+PATIENCE = 60.0
+"""Seconds for which a message waits for a worker that is just being started again."""
+
 app = ClientApp()
 
 
@@ -20,7 +23,7 @@ def relay(message: Message, context: Context) -> Message:
     letter = from_records(message.content, MAX_FRAME)
     path = os.environ.get(SOCKET)
     if path:
-        answer = call(Path(path), letter)
+        answer = call(Path(path), letter, patience=PATIENCE)
     else:
         from prunefl.flower.simulated import answer_here
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 
 MAX_FRAME = 2 << 30
@@ -27,13 +28,32 @@ def listen(path: Path) -> socket.socket:
     return server
 
 
-def call(path: Path, letter: bytes, seconds: float | None = None) -> bytes:
-    """Return the worker's answer to a letter."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+def call(path: Path, letter: bytes, seconds: float | None = None, patience: float = 0.0) -> bytes:
+    """Return the worker's answer to a letter.
+
+    Args:
+        seconds: how long one step may take; None for as long as it takes.
+        patience: seconds for which to wait for a worker that is just being started.
+    """
+    with connected(path, patience) as line:
         line.settimeout(seconds)
-        line.connect(os.fspath(path))
         send(line, letter)
         return receive(line)
+
+
+def connected(path: Path, patience: float) -> socket.socket:
+    """Return a connection to the worker."""
+    limit = time.monotonic() + patience
+    while True:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.connect(os.fspath(path))
+            return line
+        except (ConnectionRefusedError, FileNotFoundError):
+            line.close()
+            if time.monotonic() >= limit:
+                raise
+            time.sleep(0.1)
 
 
 def send(line: socket.socket, data: bytes) -> None:
