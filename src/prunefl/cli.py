@@ -7,6 +7,7 @@ import typer
 from prunefl.commands.client import client
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
+from prunefl.commands.export import export
 from prunefl.commands.keys import keys
 from prunefl.commands.presets import config, presets
 from prunefl.commands.report import report
@@ -26,6 +27,7 @@ app.command()(demo)
 app.command()(presets)
 app.command()(config)
 app.add_typer(data, name="data")
+app.command()(export)
 app.command()(server)
 app.command()(client)
 app.command()(keys)

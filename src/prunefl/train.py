@@ -49,7 +49,9 @@ def train(
     shares, tested = data.wrap_all(clients), data.wrap(test)
     if not shares:
         raise ValueError("clients is empty, must hold at least one data set")
-    chosen = replace(chosen, data=replace(chosen.data, name="own", clients=len(shares)))
+    own_data = replace(chosen.data, name="own", clients=len(shares))
+    # the final model's file names the network it is of
+    chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
     inputs, _ = tested.batch(torch.arange(1))
     shape = tuple(inputs.shape[1:])
     federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own")

@@ -50,7 +50,7 @@ def export(
 def _own_model(run: Path, spec: str) -> "nn.Module":
     """Return the user's untrained network."""
     from prunefl.artifact import load_model
-    from prunefl.export.load import model_file
+    from prunefl.export.inference import model_file
     from prunefl.models import build
 
     _, _, about = load_model(model_file(run))

@@ -12,7 +12,7 @@ from torch import nn
 from prunefl import sparse
 from prunefl.artifact import load_model
 from prunefl.checkpoint import write_atomically
-from prunefl.export.load import load, model_file
+from prunefl.export.inference import load, model_file
 from prunefl.export.onnx import onnx_bytes
 
 Writer = Callable[[nn.Module, tuple[int, ...], Path, bool], None]
