@@ -4,10 +4,14 @@ import sys
 
 import typer
 
+from prunefl.commands.bench_inference import inference
+from prunefl.commands.bench_reconfigure import bench_reconfigure
+from prunefl.commands.bench_wire import bench_wire
 from prunefl.commands.client import client
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
 from prunefl.commands.export import export
+from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
 from prunefl.commands.presets import config, presets
 from prunefl.commands.report import report
@@ -33,6 +37,13 @@ app.command()(client)
 app.command()(keys)
 app.command()(status)
 app.command()(report)
+app.command()(inspect)
+
+bench = typer.Typer(help="Measure this machine: sparse against dense, bytes, reconfiguration.", no_args_is_help=True)
+bench.command("inference")(inference)
+bench.command("reconfigure")(bench_reconfigure)
+bench.command("wire")(bench_wire)
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:
