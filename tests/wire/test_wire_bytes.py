@@ -90,6 +90,7 @@ def test_the_checksum_is_the_published_xxh64(text: bytes, value: int) -> None:
     assert _coding.checksum(np.frombuffer(text, np.uint8)) == value
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_the_checksum_equals_the_reference(data: bytes) -> None:
     assert _coding.checksum(np.frombuffer(data, np.uint8)) == xxh64(data)

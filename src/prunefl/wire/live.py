@@ -35,6 +35,8 @@ def live_values(name: str, tensor: Tensor, mask: Tensor, live: int | None = None
     if tensor.shape != mask.shape:
         shapes = f"{tuple(mask.shape)} or ({live},)"
         raise WireError("argument", f"{name} has shape {tuple(tensor.shape)}, must be {shapes}")
+    if live == mask.numel():
+        return given
     picked = np.empty(live, np.float32)
     _coding.gather(given, bits, picked)
     return picked
