@@ -1,9 +1,11 @@
 """The clock gives the paper's figures, waits for the slowest, and charges each layer the cheaper way."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from prunefl import devices
-from prunefl.clock import Seconds, Work, jitter_factor, participant_seconds, round_charge, round_seconds
+from prunefl.clock import Seconds, jitter_factor, participant_seconds, slowest
 from prunefl.devices import Device, LayerCost, Link, Shape, Ways
 
 CONV2 = Shape(
@@ -17,9 +19,14 @@ def pi() -> Device:
     return devices.bind(devices.load("raspberry-pi-4"), CONV2, 20)
 
 
+def a_round(device: Device, live: Mapping[str, int], num_bytes: int) -> Seconds:
+    """Return a round of five steps with one message of this size each way."""
+    return participant_seconds(device, 5 * device.step_seconds(live), [num_bytes], [num_bytes])
+
+
 def test_a_full_round_on_the_raspberry_pi_is_the_papers_47_1_seconds() -> None:
     num_bytes = 4 * (sum(CONV2.weights.values()) + CONV2.unpruned)
-    spent = participant_seconds(pi(), Work(5, CONV2.weights, False, (num_bytes,), (num_bytes,)))
+    spent = a_round(pi(), CONV2.weights, num_bytes)
     assert round(spent.compute, 2) == 11.24
     assert round(spent.download + spent.upload, 2) == 35.88
     assert round(spent.total, 1) == 47.1
@@ -28,7 +35,7 @@ def test_a_full_round_on_the_raspberry_pi_is_the_papers_47_1_seconds() -> None:
 def test_a_pruned_round_on_the_raspberry_pi_is_what_the_coefficients_say() -> None:
     live = {name: int(0.134 * count) for name, count in CONV2.weights.items()}
     num_bytes = 4 * sum(live.values())
-    spent = participant_seconds(pi(), Work(5, live, True, (num_bytes,), (num_bytes,)))
+    spent = a_round(pi(), live, num_bytes)
     slopes = [0.0, 7.09885e-6, 1.927325e-7, 1.782308e-7]
     compute = 5 * (1.24928 + sum(t * n for t, n in zip(slopes, live.values(), strict=True)))
     assert spent.compute == pytest.approx(compute, rel=1e-12)
@@ -39,7 +46,7 @@ def test_a_pruned_round_on_the_raspberry_pi_is_what_the_coefficients_say() -> No
 def test_time_model_and_clock_agree_on_a_pruned_round() -> None:
     live = {name: count // 3 for name, count in CONV2.weights.items()}
     num_bytes = 4 * (sum(live.values()) + CONV2.unpruned)
-    spent = participant_seconds(pi(), Work(5, live, False, (num_bytes,), (num_bytes,)))
+    spent = a_round(pi(), live, num_bytes)
     assert pi().round_time(5).seconds(live) == pytest.approx(spent.total, rel=1e-12)
 
 
@@ -61,24 +68,14 @@ def test_each_layer_is_charged_the_cheaper_way() -> None:
 
 
 def test_a_round_waits_for_its_slowest_and_keeps_its_split() -> None:
-    fleet = {4: simple("quick", 6.0, 0.1), 7: simple("far", 6.0, 0.1, Link(10.0, 20.0, 0.25))}
-    spent = round_charge(
-        fleet,
-        steps=3,
-        live_counts={"a": 10},
-        full_gradient=False,
-        download_bytes={4: 1000, 7: 100},
-        upload_bytes={4: 1000, 7: 50},
+    quick = participant_seconds(simple("quick", 6.0, 0.1), 12.0, [1000], [1000])
+    far = participant_seconds(
+        simple("far", 6.0, 0.1, Link(10.0, 20.0, 0.25)), 12.0, [100], [40, 10], jitter=1.5
     )
-    assert spent == Seconds(compute=12.0, download=5.25, upload=5.25, overhead=0.5)
-    assert spent.total == 23.0
-
-
-def test_participants_may_do_different_work() -> None:
-    fleet = {0: simple("one", 6.0, 0.1), 1: simple("two", 6.0, 0.1)}
-    works = {0: Work(3, {"a": 10}), 1: Work(4, {"a": 10})}
-    assert round_seconds(fleet, works, seed=0, round=1).compute == 16.0
-    assert round_seconds(fleet, {}, seed=0, round=1).total == 0.0
+    assert slowest([quick, far, quick]) == far
+    assert far == Seconds(compute=18.0, download=5.25, upload=5.5, overhead=0.5)
+    assert far.total == 29.25
+    assert slowest([]).total == 0.0
 
 
 def test_jitter_belongs_to_client_and_round_and_is_repeatable() -> None:

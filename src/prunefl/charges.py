@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prunefl.clock import Seconds, jitter_factor
+from prunefl.clock import Seconds, jitter_factor, participant_seconds, slowest
 from prunefl.devices import fastest
 from prunefl.flops import step_flops
 from prunefl.masks import live_counts
@@ -86,15 +86,14 @@ def of_round(
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
     live = live_counts(state.masks)
     stretches = {r.client: _stretches(setup, orders[r.client], r, live) for r in replies}
-    spent = [
+    spent = slowest(
         _seconds(setup, orders[r.client], r.client, stretches[r.client], sent[r.client]) for r in replies
-    ]
-    slowest = max(spent, key=lambda seconds: seconds.total)
+    )
     return Charge(
-        compute=slowest.compute,
-        upload=slowest.upload,
-        download=slowest.download,
-        overhead=slowest.overhead,
+        compute=spent.compute,
+        upload=spent.upload,
+        download=spent.download,
+        overhead=spent.overhead,
         bytes_up=sum(sum(sizes) for sizes in sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
         flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / len(replies),
@@ -121,12 +120,8 @@ def _seconds(
 ) -> Seconds:
     device, seed = setup.devices[client], setup.config.run.seed
     compute = sum(s.steps * device.step_seconds(s.live, s.full_gradient) for s in stretches)
-    return Seconds(
-        compute * jitter_factor(device, seed, order.round, client),
-        device.link.download_seconds(len(order.model)),
-        sum(device.link.upload_seconds(size) for size in sent),
-        device.overhead,
-    )
+    jitter = jitter_factor(device, seed, order.round, client)
+    return participant_seconds(device, compute, [len(order.model)], sent, jitter)
 
 
 def _flops(setup: "Setup", stretches: Sequence[Stretch]) -> float:

@@ -1,9 +1,10 @@
 """Devices: what a step and a message cost on each, in files and built in, and fleets of them."""
 
 from prunefl.devices.bind import Shape, bind
-from prunefl.devices.device import Device, LayerCost, Link, Ways
+from prunefl.devices.device import Device, LayerCost, Link, Memory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured, load, parse
-from prunefl.devices.fleet import fastest, fleet, round_time, shape_of
+from prunefl.devices.fleet import fastest, fleet, memory_density, round_time, shape_of
+from prunefl.devices.write import dump
 
 __all__ = [
     "PRESETS",
@@ -12,12 +13,15 @@ __all__ = [
     "LayerCost",
     "Link",
     "Measured",
+    "Memory",
     "Shape",
     "Ways",
     "bind",
+    "dump",
     "fastest",
     "fleet",
     "load",
+    "memory_density",
     "parse",
     "round_time",
     "shape_of",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prunefl.devices.device import Device, LayerCost, Ways
+from prunefl.devices.device import Device, LayerCost, Memory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured
 
 
@@ -34,8 +34,16 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
         unpruned=shape.unpruned,
         overhead=device.overhead,
         kinked=bool(found.dense),
+        memory=_memory(found),
         note=note,
     )
+
+
+def _memory(measured: Measured) -> Memory | None:
+    """Return the memory of a step, where it was measured."""
+    if not measured.dense_bytes:
+        return None
+    return Memory(measured.dense_bytes, measured.sparse_bytes, measured.bytes_per_weight)
 
 
 def _same(measured: Measured, shape: Shape) -> bool:

@@ -58,6 +58,27 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Bytes that a step adds to the program: dense, and sparse as a line in the number of live weights."""
+
+    dense: int
+    sparse: int
+    per_weight: float
+
+    def density_limit(self, num_bytes: int, weights: int) -> float | None:
+        """Return the density up to which a step fits into so many bytes, or None where any does."""
+        if self.dense <= num_bytes:
+            return None
+        live = (num_bytes - self.sparse) / max(self.per_weight, 1e-9)
+        if live < 1:
+            raise ValueError(
+                f"time.memory_limit={num_bytes}, must be > {self.sparse}: "
+                "what a step of this model takes with no live weight"
+            )
+        return min(1.0, live / weights)
+
+
+@dataclass(frozen=True)
 class Device:
     """A device as one model finds it.
 
@@ -68,6 +89,7 @@ class Device:
         overhead: seconds of a round beside steps and messages.
         jitter: standard deviation of the logarithm of the compute time.
         kinked: whether dense and sparse were measured layer by layer, so that T may bend where they cross.
+        memory: of a step; None where it was not measured.
         note: what about these numbers is estimated; empty if nothing is.
     """
 
@@ -79,6 +101,7 @@ class Device:
     overhead: float = 0.0
     jitter: float = 0.0
     kinked: bool = False
+    memory: Memory | None = None
     note: str = ""
 
     def step_seconds(self, live: Mapping[str, int], full_gradient: bool = False) -> float:

@@ -59,6 +59,24 @@ def round_time(
     return fleet_time([device.round_time(steps, width, full) for device in distinct])
 
 
+def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:
+    """Return d_l: the density at which a training step fits into so many bytes on every device.
+
+    Args:
+        num_bytes: what the model and its step may take, beside the program itself (time.memory_limit).
+    """
+    limits = []
+    for device in {id(device): device for device in devices}.values():
+        if device.memory is None:
+            raise ValueError(
+                f"time.memory_limit={num_bytes}, but {device.name} has no memory measured for this model; "
+                "measure it: prunefl profile --model NAME --out FILE"
+            )
+        weights = sum(layer.weights for layer in device.layers.values())
+        limits.append(device.memory.density_limit(num_bytes, weights))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def fastest(devices: Sequence[Device], among: Sequence[int]) -> int:
     """Return the client, of these, that has the fastest device: it does the initial pruning (SPEC 8)."""
     return min(among, key=lambda client: (devices[client].dense_step_seconds(), client))

@@ -1,0 +1,18 @@
+"""Measure this device: seconds of a training step by layer, dense and sparse, and its memory."""
+
+from prunefl.profile.fit import Fit, fit_line
+from prunefl.profile.measure import Check, LayerProfile, Profile, Task, profile
+from prunefl.profile.outcome import device_file, measured, merged
+
+__all__ = [
+    "Check",
+    "Fit",
+    "LayerProfile",
+    "Profile",
+    "Task",
+    "device_file",
+    "fit_line",
+    "measured",
+    "merged",
+    "profile",
+]

@@ -1,0 +1,58 @@
+"""From a profile to a device file."""
+
+from dataclasses import replace
+
+from prunefl.devices import DeviceFile, Link, Measured, Memory, Shape
+from prunefl.profile.fit import fit_line
+from prunefl.profile.measure import OTHERS, Profile
+
+
+def device_file(name: str, link: Link, found: Measured, overhead: float, command: str) -> DeviceFile:
+    """Return the device as a file holds it: one model measured, and this link."""
+    return DeviceFile(name, name, link, (found,), overhead, command=command)
+
+
+def measured(profile: Profile, shape: Shape, model: str, memory: Memory | None = None) -> Measured:
+    """Return the times of each layer such that the whole steps that were measured come out."""
+    slopes = [layer.line.per_weight for layer in profile.layers]
+    # In whole steps only differences between a layer's two forms show. What a form takes at no live weight is
+    # in the constant, unless the dense one takes even less: then the sparse one's surplus is its own.
+    gap = [
+        layer.with_dense - layer.at_rest + t * round(OTHERS * layer.weights)
+        for layer, t in zip(profile.layers, slopes, strict=True)
+    ]
+    fixed = [max(0.0, -g) for g in gap]
+    dense = [max(0.0, g) for g in gap]
+    work = [shape.positions[layer.name] * layer.weights for layer in profile.layers]
+    extra = fit_line(list(profile.importance_extra), list(profile.importance_extra.values()))
+    shares = [w / sum(work) for w in work]  # only whole steps tell the surplus; it goes by FLOPs
+    dense_added = [profile.dense_importance_extra * layer.weights for layer in profile.layers]
+    total = sum(layer.weights for layer in profile.layers)
+    return Measured(
+        name=model,
+        batch=profile.batch_size,
+        constant=max(0.0, profile.constant - sum(fixed)),
+        weights=tuple(layer.weights for layer in profile.layers),
+        positions=tuple(shape.positions[layer.name] for layer in profile.layers),
+        layers=tuple(layer.name for layer in profile.layers),
+        per_weight=tuple(slopes),
+        fixed=tuple(fixed),
+        dense=tuple(dense),
+        importance_per_weight=tuple(
+            t + extra.per_weight * share / layer.weights
+            for t, share, layer in zip(slopes, shares, profile.layers, strict=True)
+        ),
+        importance_fixed=tuple(f + extra.fixed * share for f, share in zip(fixed, shares, strict=True)),
+        importance_dense=tuple(d + a / total for d, a in zip(dense, dense_added, strict=True)),
+        r2=tuple(max(0.0, layer.line.r2) for layer in profile.layers),
+        dense_bytes=memory.dense if memory else 0,
+        sparse_bytes=memory.sparse if memory else 0,
+        bytes_per_weight=memory.per_weight if memory else 0.0,
+    )
+
+
+def merged(old: DeviceFile, new: DeviceFile) -> DeviceFile:
+    """Return the old file with the new file's models, link and command; other models stay."""
+    names = {measured.name for measured in new.models}
+    kept = tuple(measured for measured in old.models if measured.name not in names)
+    return replace(new, models=kept + new.models)

@@ -1,0 +1,75 @@
+"""One training step, timed: several variants of a model take turns, so that a busy moment strikes all alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import sparse
+from prunefl.masks import Masks
+
+Key = TypeVar("Key", bound=Hashable)
+
+WARM_UP = 2
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Random samples of the right shape: the time of a step does not depend on what is in them."""
+
+    inputs: Tensor
+    labels: Tensor
+
+
+def random_batch(size: int, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> Batch:
+    """Return a batch of noise with random labels."""
+    source = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(size, *input_shape, generator=source)
+    return Batch(inputs, torch.randint(classes, (size,), generator=source))
+
+
+def random_masks(sizes: Mapping[str, torch.Size], densities: Mapping[str, float], seed: int = 0) -> Masks:
+    """Return masks of exactly these densities, the live positions drawn at random."""
+    masks = {}
+    for k, (name, shape) in enumerate(sizes.items()):
+        count = max(1, round(densities[name] * shape.numel()))
+        source = torch.Generator().manual_seed(1000 * seed + k)
+        mask = torch.zeros(shape.numel(), dtype=torch.bool)
+        mask[torch.randperm(shape.numel(), generator=source)[:count]] = True
+        masks[name] = mask.reshape(shape)
+    return masks
+
+
+def training_step(
+    model: nn.Module, batch: Batch, sums: dict[str, Tensor] | None = None
+) -> Callable[[], None]:
+    """Return a function that trains one step; with `sums` one that also collects the importance."""
+    optimizer = sparse.SGD(model.parameters(), lr=1e-4)  # small: hundreds of steps on noise must not diverge
+    model.train()
+
+    def step() -> None:
+        with sparse.collect_gradients(model, sums, mode="square"):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(batch.inputs), batch.labels)
+            loss.backward()
+            optimizer.step()
+
+    return step
+
+
+def median_seconds(steps: Mapping[Key, Callable[[], None]], repeats: int) -> dict[Key, float]:
+    """Return the median seconds of each step, after a warm-up."""
+    for _ in range(WARM_UP):
+        for step in steps.values():
+            step()
+    taken: dict[Key, list[float]] = {key: [] for key in steps}
+    for _ in range(repeats):
+        for key, step in steps.items():
+            begin = time.perf_counter()
+            step()
+            taken[key].append(time.perf_counter() - begin)
+    return {key: statistics.median(times) for key, times in taken.items()}
