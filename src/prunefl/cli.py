@@ -14,6 +14,7 @@ from prunefl.commands.export import export
 from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
 from prunefl.commands.presets import config, presets
+from prunefl.commands.profile import profile
 from prunefl.commands.report import report
 from prunefl.commands.run import run
 from prunefl.commands.server import server
@@ -38,6 +39,7 @@ app.command()(keys)
 app.command()(status)
 app.command()(report)
 app.command()(inspect)
+app.command()(profile)
 
 bench = typer.Typer(help="Measure this machine: sparse against dense, bytes, reconfiguration.", no_args_is_help=True)
 bench.command("inference")(inference)
