@@ -59,6 +59,13 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> positions_of(const Pattern& pattern
     return {found->data(), {found->size()}, owner};
 }
 
+void to_row_major(const BlockedRows& pattern, Address from, Address to) {
+    pattern.to_row_major(readable(from), writable(to));
+}
+void from_row_major(const BlockedRows& pattern, Address from, Address to) {
+    pattern.from_row_major(readable(from), writable(to));
+}
+
 std::shared_ptr<LinearPattern> linear_pattern(const Live& live) {
     return std::make_shared<LinearPattern>(live.data(), static_cast<int>(live.shape(0)),
                                            static_cast<int>(live.shape(1)));
@@ -112,12 +119,15 @@ NB_MODULE(_kernels, m) {
     m.def("path", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
     m.def("use_path", &use_path, nb::arg("name"));
 
-    nb::class_<LinearPattern>(m, "LinearPattern")
+    nb::class_<BlockedRows>(m, "BlockedRows")
+        .def("to_row_major", &to_row_major, Unlocked())
+        .def("from_row_major", &from_row_major, Unlocked());
+    nb::class_<LinearPattern, BlockedRows>(m, "LinearPattern")
         .def(nb::new_(&linear_pattern), nb::arg("live").noconvert())
         .def("__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
         .def("__len__", &LinearPattern::size)
         .def("positions", &positions_of<LinearPattern>);
-    nb::class_<ConvPattern>(m, "ConvPattern")
+    nb::class_<ConvPattern, BlockedRows>(m, "ConvPattern")
         .def(nb::new_(&conv_pattern), nb::arg("live").noconvert(), nb::arg("groups"), nb::arg("kernel"),
              nb::arg("stride"), nb::arg("dilation"), nb::arg("padding"))
         .def("__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))

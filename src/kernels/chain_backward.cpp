@@ -92,7 +92,7 @@ void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const fl
                                  flat ? length * at.height : length};
     if (gradients.biases[i]) kernels().bias_gradient(dy, at.channels, gradients.biases[i], threads);
     if (gradients.weights[i])
-        kernels().conv_weight_gradient({at.channels, g.forward_blocks, g.forward_start.data(), g.forward_offset.data(),
+        kernels().conv_weight_gradient({at.channels, stage.conv->blocks(), stage.conv->start(), g.forward_offset.data(),
                                         nullptr},
                                        step.x.data(), step.input.row(), dy, gradients.weights[i], threads);
     if (gradients.totals[i].sum) add_full_gradient(pool_, step, pattern, dy, gradients.totals[i], threads);
@@ -103,7 +103,7 @@ void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const fl
     const Buffer reordered(pool_, pattern.size());
     kernels().gather(reordered.data(), weights, pattern.backward_order().data(), pattern.size(), threads);
     const int to_length = to.cells_w * to.batch;
-    kernels().conv_forward({pattern.backward_rows(), g.backward_blocks, g.backward_start.data(),
+    kernels().conv_forward({pattern.backward_rows(), pattern.backward_blocks(), pattern.backward_start(),
                             g.backward_offset.data(), reordered.data()},
                            padded.data(), at.row(),
                            {flow.gradient.data(), to.plane(), to.row(), flat ? 1 : to.cells_h,

@@ -104,7 +104,7 @@ void Chain::run_conv(const Tape& tape, size_t i, const float* weights, const flo
     const Stage& stage = stages_[i];
     const Tape::Step& step = tape.steps[i];
     const ConvGeometry& g = *step.geometry;
-    const ConvWeights w{stage.conv->shape().out_channels, g.forward_blocks, g.forward_start.data(),
+    const ConvWeights w{stage.conv->shape().out_channels, stage.conv->blocks(), stage.conv->start(),
                         g.forward_offset.data(), weights};
     const int length = g.out_width * g.batch;
     const auto compute = [&](float* y, ptrdiff_t plane, ptrdiff_t row, bool relu) {

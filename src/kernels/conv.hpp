@@ -130,7 +130,7 @@ static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, 
                 const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
                 const TileStep step{b == 0, relu && b == w.blocks - 1};
                 for (int r = rows.first; r < rows.last; r++) {
-                    const int k = begin[r], count = begin[r + w.rows] - k;
+                    const int k = begin[r], count = begin[r + 1] - k;
                     if (!count && !step.first && !step.relu) continue;
                     apply(from, x_row, w.offset + k, w.value + k, count, to + r * y.plane, y.row, step,
                           bias ? bias[r] : 0.f, p.tail);
@@ -147,9 +147,10 @@ static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t
     const int tasks = threads > 1 ? least(w.rows, threads * 4) : 1;
     run_tasks(tasks, threads, [&](int task) {
         const Range rows = part_of(w.rows, task, tasks);
-        if (rows.first == rows.last) return;
-        const int32_t* row_end = w.start + static_cast<ptrdiff_t>(w.blocks) * w.rows;
-        memset(dw + w.start[rows.first], 0, sizeof(float) * (row_end[rows.last - 1] - w.start[rows.first]));
+        for (int b = 0; b < w.blocks; b++) {
+            const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
+            memset(dw + begin[rows.first], 0, sizeof(float) * (begin[rows.last] - begin[rows.first]));
+        }
         for (int t = 0; t < tiling.count; t++) {
             const TilePlace p = tiling.place(t);
             const GradientTile apply = TILES.at[p.rows][p.vectors].gradient;
@@ -158,7 +159,7 @@ static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t
             for (int b = 0; b < w.blocks; b++) {
                 const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
                 for (int r = rows.first; r < rows.last; r++) {
-                    const int k = begin[r], count = begin[r + w.rows] - k;
+                    const int k = begin[r], count = begin[r + 1] - k;
                     if (count) apply(from, x_row, w.offset + k, dw + k, count, g + r * dy.plane, dy.row, p.tail);
                 }
             }

@@ -15,11 +15,12 @@ constexpr int WINDOW_BYTES = 20000;  // of input that a block reads for one tile
 constexpr int TILE_FLOATS = 96;
 constexpr int FEWEST_WEIGHTS = 12;  // of one row and block: fewer do not repay loading and storing the tile
 
-// Channels that are treated together.
-int block_for(int channels, int kernel_h, int kernel_w, int dilation_w, ptrdiff_t row, int batch, double weights_each) {
-    const ptrdiff_t across = std::min<ptrdiff_t>(row, TILE_FLOATS + static_cast<ptrdiff_t>(kernel_w - 1) * dilation_w * batch);
-    const ptrdiff_t down = kernel_h + (row < TILE_FLOATS ? TILE_FLOATS / std::max<ptrdiff_t>(row, 1) : 0);
-    const int by_window = static_cast<int>(WINDOW_BYTES / (4 * across * down));
+constexpr int USUAL_BATCH = 20;
+
+// Channels that are treated together. The order of the weights depends on it, so it cannot depend on the input's size.
+int block_for(int channels, int kernel_h, int kernel_w, double weights_each) {
+    const int across = TILE_FLOATS + (kernel_w - 1) * USUAL_BATCH;
+    const int by_window = WINDOW_BYTES / (4 * across * kernel_h);
     const int by_weights = static_cast<int>(std::ceil(FEWEST_WEIGHTS / std::max(weights_each, 1e-4)));
     return std::clamp(std::max(by_window, by_weights), 1, std::max(1, channels));
 }
@@ -75,35 +76,49 @@ Layout output_layout(const ConvShape& s, const ConvGeometry& g) {
 }  // namespace
 
 ConvPattern::ConvPattern(const uint8_t* live, const ConvShape& s) : shape_(s) {
-    row_start_.assign(1, 0);
-    for (int r = 0; r < s.out_channels; r++) {
-        for (int i = 0; i < s.per_row(); i++)
-            if (live[static_cast<int64_t>(r) * s.per_row() + i]) position_.push_back(i);
-        row_start_.push_back(static_cast<int32_t>(position_.size()));
-    }
-    // Counting sort into the rows of the input gradient; within one, output channels ascend.
-    const auto row_of = [&](int out, int32_t position) {
-        const int in = out / s.out_each() * s.in_each() + position / s.taps();
-        const int kh = position % s.taps() / s.kernel_w, kw = position % s.kernel_w;
+    const int64_t total = static_cast<int64_t>(s.out_channels) * s.per_row();
+    const int64_t count = total - std::count(live, live + total, uint8_t{0});
+    const int block = block_for(s.in_each(), s.kernel_h, s.kernel_w, static_cast<double>(count) / total * s.taps());
+    rows_ = s.out_channels;
+    blocks_ = (s.in_each() + block - 1) / block;
+    start_.assign(1, 0);
+    for (int b = 0; b < blocks_; b++)
+        for (int r = 0; r < rows_; r++) {
+            const int last = std::min(s.per_row(), (b + 1) * block * s.taps());
+            for (int i = b * block * s.taps(); i < last; i++)
+                if (live[static_cast<int64_t>(r) * s.per_row() + i]) position_.push_back(i), row_of_.push_back(r);
+            start_.push_back(static_cast<int32_t>(position_.size()));
+        }
+    order_backward();
+}
+
+// A counting sort into the blocks and rows of the input gradient, whose blocks are of output channels.
+void ConvPattern::order_backward() {
+    const ConvShape& s = shape_;
+    const int32_t size = static_cast<int32_t>(position_.size());
+    const double each = static_cast<double>(size) / (static_cast<double>(backward_rows()) * s.out_each());
+    const int block = block_for(s.out_each(), (s.kernel_h + s.stride_h - 1) / s.stride_h,
+                                (s.kernel_w + s.stride_w - 1) / s.stride_w, each);
+    backward_blocks_ = (s.out_each() + block - 1) / block;
+    const auto piece_of = [&](int32_t k) {
+        const int in = row_of_[k] / s.out_each() * s.in_each() + position_[k] / s.taps();
+        const int kh = position_[k] % s.taps() / s.kernel_w, kw = position_[k] % s.kernel_w;
         const int phase = kh * s.dilation_h % s.stride_h * s.stride_w + kw * s.dilation_w % s.stride_w;
-        return in * s.stride_h * s.stride_w + phase;
+        return row_of_[k] % s.out_each() / block * backward_rows() + in * s.stride_h * s.stride_w + phase;
     };
-    backward_row_start_.assign(backward_rows() + 1, 0);
-    backward_order_.resize(position_.size());
-    for (int r = 0; r < s.out_channels; r++)
-        for (int32_t k = row_start_[r]; k < row_start_[r + 1]; k++) backward_row_start_[row_of(r, position_[k]) + 1]++;
-    for (int r = 0; r < backward_rows(); r++) backward_row_start_[r + 1] += backward_row_start_[r];
-    std::vector<int32_t> next(backward_row_start_.begin(), backward_row_start_.end() - 1);
-    for (int r = 0; r < s.out_channels; r++)
-        for (int32_t k = row_start_[r]; k < row_start_[r + 1]; k++) backward_order_[next[row_of(r, position_[k])]++] = k;
+    backward_start_.assign(static_cast<size_t>(backward_blocks_) * backward_rows() + 1, 0);
+    for (int32_t k = 0; k < size; k++) backward_start_[piece_of(k) + 1]++;
+    for (size_t i = 1; i < backward_start_.size(); i++) backward_start_[i] += backward_start_[i - 1];
+    std::vector<int32_t> next(backward_start_.begin(), backward_start_.end() - 1);
+    backward_order_.resize(size);
+    for (int32_t k = 0; k < size; k++) backward_order_[next[piece_of(k)]++] = k;
 }
 
 std::vector<int64_t> ConvPattern::positions() const {
     std::vector<int64_t> found;
     found.reserve(position_.size());
-    for (int r = 0; r < shape_.out_channels; r++)
-        for (int32_t k = row_start_[r]; k < row_start_[r + 1]; k++)
-            found.push_back(static_cast<int64_t>(r) * shape_.per_row() + position_[k]);
+    for (size_t k = 0; k < position_.size(); k++)
+        found.push_back(static_cast<int64_t>(row_of_[k]) * shape_.per_row() + position_[k]);
     return found;
 }
 
@@ -135,26 +150,16 @@ std::shared_ptr<const ConvGeometry> ConvPattern::build(int height, int width, in
 void ConvPattern::place_forward(ConvGeometry& g) const {
     const ConvShape& s = shape_;
     const Layout& at = g.input;
-    const double each = static_cast<double>(position_.size()) / (static_cast<double>(s.out_channels) * s.in_each());
-    const int block = block_for(s.in_each(), s.kernel_h, s.kernel_w, s.dilation_w, at.row(), g.batch, each);
     const auto offset = [&](int group, int position) {
         const int kh = position % s.taps() / s.kernel_w * s.dilation_h, kw = position % s.kernel_w * s.dilation_w;
         const ptrdiff_t phase = kh % s.stride_h * s.stride_w + kw % s.stride_w;
         return static_cast<int32_t>((group * s.in_each() + position / s.taps()) * at.channel() + phase * at.plane() +
                                     kh / s.stride_h * at.row() + static_cast<ptrdiff_t>(kw / s.stride_w) * at.lanes);
     };
-    g.forward_blocks = (s.in_each() + block - 1) / block;
-    g.forward_start.resize(static_cast<size_t>(g.forward_blocks + 1) * s.out_channels);
     g.forward_offset.resize(position_.size());
-    for (int r = 0; r < s.out_channels; r++) {
-        int32_t k = row_start_[r];
-        for (int b = 0; b <= g.forward_blocks; b++) {
-            g.forward_start[static_cast<size_t>(b) * s.out_channels + r] = k;
-            for (; k < row_start_[r + 1] && position_[k] / s.taps() < (b + 1) * block; k++)
-                g.forward_offset[k] = offset(r / s.out_each(), position_[k]);
-        }
-    }
-    g.all_block = block_for(s.in_each(), s.kernel_h, s.kernel_w, s.dilation_w, at.row(), g.batch, s.taps()) * s.taps();
+    for (size_t k = 0; k < position_.size(); k++)
+        g.forward_offset[k] = offset(row_of_[k] / s.out_each(), position_[k]);
+    g.all_block = block_for(s.in_each(), s.kernel_h, s.kernel_w, s.taps()) * s.taps();
     g.all_offset.resize(static_cast<size_t>(s.groups) * s.per_row());
     for (int group = 0; group < s.groups; group++)
         for (int i = 0; i < s.per_row(); i++)
@@ -164,30 +169,14 @@ void ConvPattern::place_forward(ConvGeometry& g) const {
 void ConvPattern::place_backward(ConvGeometry& g) const {
     const ConvShape& s = shape_;
     const Layout& at = g.output;
-    const int rows = backward_rows();
-    const double each = static_cast<double>(position_.size()) / (static_cast<double>(rows) * s.out_each());
-    const int block = block_for(s.out_each(), (s.kernel_h + s.stride_h - 1) / s.stride_h,
-                                (s.kernel_w + s.stride_w - 1) / s.stride_w, s.dilation_w, at.row(), g.batch, each);
-    g.backward_blocks = (s.out_each() + block - 1) / block;
-    g.backward_start.resize(static_cast<size_t>(g.backward_blocks + 1) * rows);
+    const auto offset = [&](int32_t k) {
+        const int kh = position_[k] % s.taps() / s.kernel_w, kw = position_[k] % s.kernel_w;
+        const int down = at.pad_h + shift_of(kh, s.dilation_h, s.stride_h, g.input_gradient.first_h);
+        const int right = at.pad_w + shift_of(kw, s.dilation_w, s.stride_w, g.input_gradient.first_w);
+        return static_cast<int32_t>(row_of_[k] * at.plane() + down * at.row() + static_cast<ptrdiff_t>(right) * at.lanes);
+    };
     g.backward_offset.resize(position_.size());
-    std::vector<int32_t> out_of(position_.size());
-    for (int r = 0; r < s.out_channels; r++) std::fill(&out_of[0] + row_start_[r], &out_of[0] + row_start_[r + 1], r);
-    for (int r = 0; r < rows; r++) {
-        int32_t k = backward_row_start_[r];
-        for (int b = 0; b <= g.backward_blocks; b++) {
-            g.backward_start[static_cast<size_t>(b) * rows + r] = k;
-            for (; k < backward_row_start_[r + 1]; k++) {
-                const int out = out_of[backward_order_[k]], position = position_[backward_order_[k]];
-                if (out % s.out_each() >= (b + 1) * block) break;
-                const int kh = position % s.taps() / s.kernel_w, kw = position % s.kernel_w;
-                const int down = at.pad_h + shift_of(kh, s.dilation_h, s.stride_h, g.input_gradient.first_h);
-                const int right = at.pad_w + shift_of(kw, s.dilation_w, s.stride_w, g.input_gradient.first_w);
-                g.backward_offset[k] = static_cast<int32_t>(out * at.plane() + down * at.row() +
-                                                            static_cast<ptrdiff_t>(right) * at.lanes);
-            }
-        }
-    }
+    for (size_t k = 0; k < position_.size(); k++) g.backward_offset[k] = offset(backward_order_[k]);
 }
 
 }  // namespace prunefl

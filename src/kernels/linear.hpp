@@ -35,12 +35,6 @@ KERNEL void forward_row(const float* __restrict x, ptrdiff_t stride, const uint1
     }
 }
 
-INLINE void prefetch_segment(const LinearWeights& w, int k) {
-    __builtin_prefetch(w.value + k);
-    __builtin_prefetch(w.value + k + 16);
-    __builtin_prefetch(w.column + k);
-}
-
 template <int V>
 static void forward_rows(const LinearWeights& w, const float* x, ptrdiff_t x_stride, float* y, ptrdiff_t y_stride,
                          const float* bias, bool relu, Range rows) {
@@ -49,9 +43,7 @@ static void forward_rows(const LinearWeights& w, const float* x, ptrdiff_t x_str
         const float* from = x + static_cast<ptrdiff_t>(p) * w.panel_width * x_stride;
         const RowStep step{p == 0, p == w.panels - 1, relu};
         for (int r = rows.first; r < rows.last; r++) {
-            // A row's next panel lies far off in memory: fetch the segment of a later row meanwhile.
-            prefetch_segment(w, begin[least(r + 4, rows.last - 1)]);
-            const int k = begin[r], count = begin[r + w.outputs] - k;
+            const int k = begin[r], count = begin[r + 1] - k;
             if (!count && !step.first && !(step.last && relu)) continue;
             const auto row = x_stride == V * LANES ? forward_row<V, true> : forward_row<V, false>;
             row(from, x_stride, w.column + k, w.value + k, count, y + r * y_stride, step, bias ? bias[r] : 0.f);
@@ -92,9 +84,7 @@ static void backward_panel(const LinearWeights& w, int p, const float* x, float*
     const int32_t* begin = w.start + static_cast<ptrdiff_t>(p) * w.outputs;
     const ptrdiff_t from = static_cast<ptrdiff_t>(p) * w.panel_width * x_stride;
     for (int r = 0; r < w.outputs; r++) {
-        prefetch_segment(w, begin[least(r + 4, w.outputs - 1)]);
-        if (WEIGHT) __builtin_prefetch(dw + begin[least(r + 4, w.outputs - 1)], 1);
-        const int k = begin[r], count = begin[r + w.outputs] - k;
+        const int k = begin[r], count = begin[r + 1] - k;
         if (!count) continue;
         backward_row<V, INPUT, WEIGHT>(x + from, INPUT ? dx + from : nullptr, x_stride, dy + r * y_stride,
                                        w.column + k, w.value + k, WEIGHT ? dw + k : nullptr, add, count);

@@ -9,8 +9,24 @@
 
 namespace prunefl {
 
-// A linear layer's live columns, row by row.
-class LinearPattern {
+// Weights in the order of the kernels: block by block of columns, and within a block row by row. torch's row-major
+// order has the same pieces, row by row, so either is made of the other by copying pieces.
+class BlockedRows {
+public:
+    void to_row_major(const float* blocked, float* row_major) const;
+    void from_row_major(const float* row_major, float* blocked) const;
+    const int32_t* start() const { return start_.data(); }
+    int blocks() const { return blocks_; }
+
+protected:
+    template <class Copy>
+    void each_piece(Copy copy) const;
+    int rows_ = 0, blocks_ = 0;
+    std::vector<int32_t> start_;  // blocks x rows, and the end
+};
+
+// A linear layer's live columns.
+class LinearPattern : public BlockedRows {
 public:
     // live: outputs x inputs bytes, 0 for pruned.
     LinearPattern(const uint8_t* live, int outputs, int inputs);
@@ -18,13 +34,12 @@ public:
     int inputs() const { return inputs_; }
     int outputs() const { return outputs_; }
     LinearWeights with(const float* value) const;
-    // Flat positions in the dense weight, row-major.
+    // Positions in the flat dense weight, in the order of the kernels.
     std::vector<int64_t> positions() const;
 
 private:
-    int inputs_, outputs_, panels_, panel_width_;
-    std::vector<int32_t> start_;
-    std::vector<uint16_t> column_;
+    int inputs_, outputs_, panel_width_;
+    std::vector<uint16_t> column_;  // within its panel
 };
 
 struct ConvShape {
@@ -50,14 +65,13 @@ struct ConvGeometry {
     Layout output;          // the output's gradient, padded for the input gradient
     Layout input_gradient;  // what the input gradient writes, split into phases
     bool flat;              // 1x1, unpadded: a plane is one long row
-    int forward_blocks, backward_blocks;
-    std::vector<int32_t> forward_start, forward_offset;
-    std::vector<int32_t> backward_start, backward_offset;
+    std::vector<int32_t> forward_offset;
+    std::vector<int32_t> backward_offset;
     std::vector<int32_t> all_offset;
     int all_block;
 };
 
-class ConvPattern {
+class ConvPattern : public BlockedRows {
 public:
     // live: out_channels x per_row bytes, 0 for pruned.
     ConvPattern(const uint8_t* live, const ConvShape& shape);
@@ -66,6 +80,8 @@ public:
     std::vector<int64_t> positions() const;
     // Rows of the input gradient: one for each input channel and phase.
     int backward_rows() const { return shape_.in_channels * shape_.stride_h * shape_.stride_w; }
+    int backward_blocks() const { return backward_blocks_; }
+    const int32_t* backward_start() const { return backward_start_.data(); }
     // The weights in the order that the input gradient takes them.
     const std::vector<int32_t>& backward_order() const { return backward_order_; }
     // Tables for an input size; the last few sizes are kept.
@@ -73,12 +89,14 @@ public:
 
 private:
     std::shared_ptr<const ConvGeometry> build(int height, int width, int batch) const;
+    void order_backward();
     void place_forward(ConvGeometry& g) const;
     void place_backward(ConvGeometry& g) const;
 
     ConvShape shape_;
-    std::vector<int32_t> row_start_, position_;  // position: within the row
-    std::vector<int32_t> backward_row_start_, backward_order_;
+    std::vector<int32_t> row_of_, position_;  // of each weight, the position within the row
+    int backward_blocks_ = 0;
+    std::vector<int32_t> backward_start_, backward_order_;
     mutable std::mutex mutex_;
     mutable std::deque<std::shared_ptr<const ConvGeometry>> recent_;
 };

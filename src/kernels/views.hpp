@@ -11,22 +11,23 @@ constexpr int SLACK = 64;
 constexpr int WIDEST = 16;
 constexpr int MOST_STRIDE = 8;
 
-// Live weights of a linear layer, row by row. Columns are cut into panels, so that the part of the input that a
-// panel needs stays in the first-level cache. Weights of row r in panel p are [start[p][r], start[p + 1][r]).
+// Live weights of a linear layer, panel by panel and within a panel row by row. A panel is some columns, so few that
+// the part of the input that they need stays in the first-level cache. Weights of row r in panel p are
+// [start[p][r], start[p][r + 1]).
 struct LinearWeights {
     int inputs, outputs;
     int panels, panel_width;
-    const int32_t* start;    // (panels + 1) x outputs
+    const int32_t* start;    // panels x outputs, and the end
     const uint16_t* column;  // within its panel
     const float* value;
 };
 
-// Live weights of a convolution, row by row (a row makes one output plane). Input channels are cut into blocks
-// for the same reason. A weight reads the input at `offset` floats from the place where the output is written.
+// Live weights of a convolution, likewise: a row makes one output plane, and blocks are some input channels. A weight
+// reads the input at `offset` floats from the place where the output is written.
 struct ConvWeights {
     int rows;
     int blocks;
-    const int32_t* start;   // (blocks + 1) x rows
+    const int32_t* start;   // blocks x rows, and the end
     const int32_t* offset;  // in floats
     const float* value;
 };

@@ -10,11 +10,12 @@ from prunefl.sparse.spec import LinearSpec, Spec
 
 
 class SparseLayer(PrunedLayer):
-    """A pruned layer whose weight is its live values in row-major order, shape (live,)."""
+    """A pruned layer whose weight is its live values, shape (live,), in an order that suits the kernels."""
 
     def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Tensor) -> None:
-        super().__init__(spec, weight.detach()[mask], bias)
-        self.pattern = Pattern(spec, mask)
+        pattern = Pattern(spec, mask)
+        super().__init__(spec, weight.detach().reshape(-1)[pattern.positions()], bias)
+        self.pattern = pattern
         self.run = Run([Link(self)], [self])
 
     @property
@@ -43,16 +44,18 @@ class SparseLayer(PrunedLayer):
 
     def live_values(self) -> Tensor:
         """Return a copy of the live weights in row-major order, shape (live,)."""
-        return self.weight.detach().clone()
+        return self.pattern.row_major(self.weight.detach())
 
     def load_values(self, values: Tensor) -> None:
         """Take over weights, in place: dense ones, of which the live count, or the live ones."""
         if values.shape == self.pattern.shape:
-            values = values.detach().reshape(-1)[self.pattern.positions().to(values.device)]
-        if values.shape != self.weight.shape:
+            ordered = values.detach().reshape(-1)[self.pattern.positions().to(values.device)]
+        elif values.shape == self.weight.shape:
+            ordered = self.pattern.blocked(values.detach())
+        else:
             raise wrong_shape(values, self.pattern.shape, len(self.pattern))
         with torch.no_grad():
-            self.weight.copy_(values)
+            self.weight.copy_(ordered)
 
     def dense_weight(self) -> Tensor:
         """Return the weight with zeros at pruned positions, a copy."""

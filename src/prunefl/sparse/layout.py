@@ -1,6 +1,6 @@
 """Tensors with the batch innermost in memory, and layers that keep them so.
 
-To torch they are (batch, channels, height, width) tensors with other strides: ReLU, sums and dropout keep these.
+To torch they are (batch, channels, height, width) tensors with other strides: ReLU, sums, dropout keep them.
 """
 
 from typing import Any

@@ -31,8 +31,24 @@ class Pattern:
         return len(self.native)
 
     def positions(self) -> Tensor:
-        """Return the live positions in the flat dense weight, ascending, int64, shape (live,)."""
+        """Return the live positions in the flat dense weight, in the order of the kernels, int64, shape (live,)."""
         return torch.from_numpy(self.native.positions())
+
+    def row_major(self, values: Tensor) -> Tensor:
+        """Return values that are in the order of the kernels in row-major order, shape (live,)."""
+        if values.dtype != torch.float32 or values.device.type != "cpu":
+            return values[self.positions().argsort().to(values.device)]
+        out = torch.empty_like(values)
+        self.native.to_row_major(values.data_ptr(), out.data_ptr())
+        return out
+
+    def blocked(self, values: Tensor) -> Tensor:
+        """Return values that are in row-major order in the order of the kernels, shape (live,)."""
+        if values.dtype != torch.float32 or values.device.type != "cpu":
+            return values[self.positions().argsort().argsort().to(values.device)]
+        out = torch.empty_like(values)
+        self.native.from_row_major(values.contiguous().data_ptr(), out.data_ptr())
+        return out
 
     def mask(self) -> Tensor:
         """Return the mask, bool, the weight's dense shape."""
