@@ -8,17 +8,20 @@ from prunefl.commands.bench_inference import inference
 from prunefl.commands.bench_reconfigure import bench_reconfigure
 from prunefl.commands.bench_wire import bench_wire
 from prunefl.commands.client import client
+from prunefl.commands.compare import compare
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
 from prunefl.commands.export import export
 from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
+from prunefl.commands.lottery import lottery
 from prunefl.commands.presets import config, presets
 from prunefl.commands.profile import profile
 from prunefl.commands.report import report
 from prunefl.commands.run import run
 from prunefl.commands.server import server
 from prunefl.commands.status import status
+from prunefl.commands.sweep import sweep
 
 app = typer.Typer(
     help="Federated learning in which the model shrinks while it trains.",
@@ -38,6 +41,9 @@ app.command()(client)
 app.command()(keys)
 app.command()(status)
 app.command()(report)
+app.command()(compare)
+app.command()(lottery)
+app.command()(sweep)
 app.command()(inspect)
 app.command()(profile)
 

@@ -64,6 +64,7 @@ class ModelSettings:
     name: str = setting(
         "conv2", "conv2, vgg11, resnet18, mobilenetv3_small, lenet300100, or package.module:function"
     )
+    init_seed: int = setting(-1, "seed of the first weights; -1: they follow run.seed", at_least(-1))
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,13 @@ def build_model(config: Config, federation: Federation) -> nn.Module:
         config.model.name,
         classes=federation.classes,
         input_shape=federation.input_shape,
-        seed=derived_seed(config.run.seed, "weights"),
+        seed=derived_seed(first_seed(config), "weights"),
     )
+
+
+def first_seed(config: Config) -> int:
+    """Return the seed of the first weights: the run's own, unless a lottery ticket asks for another's."""
+    return config.run.seed if config.model.init_seed < 0 else config.model.init_seed
 
 
 def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:

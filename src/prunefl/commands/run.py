@@ -43,7 +43,7 @@ def run(
 
     config, name = resolve(arguments or [], seed, out if resume else None)
     folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
-    with _stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
+    with stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
 
         def on_record(record: Record) -> bool:
             progress.show(record)
@@ -60,7 +60,7 @@ def run(
 
 
 @contextmanager
-def _stop_on_interrupt() -> Iterator[Any]:
+def stop_on_interrupt() -> Iterator[Any]:
     """Yield an event that Ctrl-C sets; a second Ctrl-C ends at once."""
     from threading import Event
 

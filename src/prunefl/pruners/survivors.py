@@ -38,10 +38,14 @@ class Fixed:
         return Chosen(seen.masks, seen.memory)
 
 
+class NoDensity(ValueError):
+    """A fixed-size method was not told its density."""
+
+
 def given_density(config: "Config") -> float:
     """Return the density that a fixed-size method must be told."""
     if config.pruning.density <= 0:
-        raise ValueError(
+        raise NoDensity(
             f"pruning.density={config.pruning.density}, must be > 0 for run.method={config.run.method!r}: "
             "give it, or let `prunefl compare` take the density that PruneFL finds"
         )

@@ -1,0 +1,97 @@
+"""Show how far many runs are, and what came of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from prunefl.compare import Job, run_jobs
+from prunefl.compare import Progress as Step
+
+
+def carry_out(jobs: Sequence[Job], at_once: int, out: Path, again: str) -> None:
+    """Run what is missing of the jobs with their progress on the screen; end the command if not all is done.
+
+    Args:
+        again: the command that goes on where this one stops.
+    """
+    from prunefl.commands.run import stop_on_interrupt
+
+    if at_once < 1:
+        raise ValueError(f"--jobs {at_once}, must be >= 1")
+    console = Console(stderr=True)
+    screen = Bars(jobs, console) if console.is_terminal else Lines(len(jobs))
+    with stop_on_interrupt() as interrupted, screen:
+        results = run_jobs(jobs, at_once, screen.show, interrupted.is_set)
+    for failure in results.failures():
+        typer.echo(f"failed: {failure.job.name}: {failure.detail} ({failure.job.folder})", err=True)
+    if interrupted.is_set():
+        typer.echo(f"stopped after whole rounds; go on with: {again}", err=True)
+        raise typer.Exit(130)
+    if results.failures():
+        raise ValueError(f"{len(results.failures())} of {len(jobs)} runs failed; the others are in {out}")
+
+
+class Lines:
+    """One plain line when a run starts and when it ends, for logs and pipes."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.said: dict[Path, str] = {}
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        pass
+
+    def show(self, step: Step) -> None:
+        """Say what changed."""
+        if self.said.get(step.job.folder) == step.state:
+            return
+        self.said[step.job.folder] = step.state
+        ended = sum(state != "running" for state in self.said.values())
+        typer.echo(f"[{ended}/{self.total}] {step.job.name}: {step.state}", err=True)
+
+
+class Bars:
+    """A bar for every run under way and one for all rounds of all runs."""
+
+    def __init__(self, jobs: Sequence[Job], console: Console) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn())
+        self.each = Progress(*columns)
+        self.all = Progress(*columns, TextColumn("left"), TimeRemainingColumn())
+        rounds = sum(job.config.run.rounds for job in jobs)
+        self.whole = self.all.add_task("[bold]all rounds", total=rounds)
+        self.tasks: dict[Path, TaskID] = {}
+        self.rounds: dict[Path, int] = {}
+        self.live = Live(self._drawn(), console=console, refresh_per_second=4)
+
+    def __enter__(self) -> "Bars":
+        self.live.__enter__()
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.live.__exit__(None, None, None)
+
+    def show(self, step: Step) -> None:
+        """Move the bars; a run that has ended becomes a line above them."""
+        folder = step.job.folder
+        if folder not in self.tasks:
+            self.tasks[folder] = self.each.add_task(step.job.name, total=step.job.config.run.rounds)
+        self.rounds[folder] = step.round
+        self.each.update(self.tasks[folder], completed=step.round)
+        self.all.update(self.whole, completed=sum(self.rounds.values()))
+        if step.state != "running":
+            self.each.update(self.tasks[folder], visible=False)
+            self.live.console.print(f"{step.state:>8}  {step.job.name}  {step.detail}", highlight=False)
+
+    def _drawn(self) -> Table:
+        table = Table.grid(expand=True)
+        table.add_row(self.each)
+        table.add_row(self.all)
+        return table

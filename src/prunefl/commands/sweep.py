@@ -1,0 +1,52 @@
+"""`prunefl sweep`: the same run with one setting, or several, at several values."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sweep(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[CONFIG] SECTION.KEY=A,B,C...",
+            help="a TOML file or the name of a preset, then the settings to sweep; one value changes all runs",
+        ),
+    ],
+    methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "prunefl",
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds, from run.seed on")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
+    out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-sweep]")] = None,
+    report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
+) -> None:
+    """Run every combination of the values given, and write a report.
+
+    What is finished is reused and what was interrupted goes on: give the same command again.
+
+    Examples:
+
+      prunefl sweep digits pruning.density_limit=0.05,0.1,0.2
+
+      prunefl sweep digits data.alpha=0.1,1,10 --methods prunefl,conventional --seeds 3 --jobs 2
+    """
+    from prunefl.commands.configs import resolve
+    from prunefl.commands.many import carry_out
+    from prunefl.commands.report import report as write
+    from prunefl.compare import plan_sweep
+    from prunefl.compare.plan import parse_swept
+
+    named = arguments[:1] if "=" not in arguments[0] else []
+    given = parse_swept(arguments[len(named) :])
+    swept = {key: values for key, values in given.items() if len(values) > 1}
+    if not swept:
+        raise ValueError("nothing to sweep: give at least one setting several values, as data.alpha=0.1,1,10")
+    fixed = [f"{key}={values[0]}" for key, values in given.items() if len(values) == 1]
+    config, name = resolve([*named, *fixed], None)
+    folder = out or Path("runs") / f"{name}-sweep"
+    names = [method for method in methods.split(",") if method.strip()]
+    first = config.run.seed
+    planned = plan_sweep(config, swept, names, range(first, first + seeds), folder)
+    carry_out(planned, jobs, folder, "the same command")
+    if report:
+        write([folder], out=folder / "report")

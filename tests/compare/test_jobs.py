@@ -1,0 +1,154 @@
+"""Runs that are missing are run, others reused; a stop, a kill or another number of jobs changes no number."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prunefl.compare import Job, Progress, plan_comparison, plan_lottery, run_jobs
+from prunefl.compare.jobs import last_round, only_one
+from prunefl.config import Config, dump, override
+
+SETTINGS = [
+    *(
+        "run.rounds=6",
+        "run.eval_every=2",
+        "data.clients=2",
+        "model.name=lenet300100",
+        "training.learning_rate=0.1",
+    ),
+    *("pruning.interval=2", "initial.interval=2", "initial.max_passes=6", "training.local_steps=2"),
+]
+METHODS = ["prunefl", "snip", "conventional"]
+
+
+def small(*more: str) -> Config:
+    return override(Config(), [*SETTINGS, *more])
+
+
+def plan(out: Path, *more: str) -> list[Job]:
+    return plan_comparison(small(*more), METHODS, [0], out)
+
+
+def go(jobs: list[Job], at_once: int = 1, stop_after: int = 10**9) -> list[Progress]:
+    """Run the jobs and return all that was told; stop after so many steps."""
+    told: list[Progress] = []
+    run_jobs(jobs, at_once, told.append, lambda: len(told) >= stop_after)
+    return told
+
+
+def numbers(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return all records of all runs without what the machine's own clock says."""
+    return {
+        str(path.parent.relative_to(out)): [
+            {
+                key: value
+                for key, value in json.loads(line).items()
+                if not key.startswith(("wall", "config_digest"))
+            }
+            | (
+                {"total": json.loads(line)["total"] | {"wall_seconds": 0}}
+                if "total" in json.loads(line)
+                else {}
+            )
+            for line in path.read_text().splitlines()
+        ]
+        for path in out.rglob("records.jsonl")
+    }
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a comparison that ran through at once."""
+    out = tmp_path_factory.mktemp("straight")
+    assert [step.state for step in go(plan(out)) if step.state != "running"] == ["done"] * 3
+    return out
+
+
+def test_snip_has_exactly_the_density_that_prunefl_ended_with(straight: Path) -> None:
+    ended = numbers(straight)
+    assert ended["snip/seed-0"][-1]["density"] == ended["prunefl/seed-0"][-1]["density"] < 1
+
+
+def test_what_is_done_is_reused(straight: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in straight.rglob("records.jsonl")}
+    assert [step.state for step in go(plan(straight))] == ["reused"] * 3
+    assert {path: path.stat().st_mtime_ns for path in straight.rglob("records.jsonl")} == before
+
+
+def test_a_stopped_comparison_goes_on_to_the_same_numbers(straight: Path, tmp_path: Path) -> None:
+    told = go(plan(tmp_path), stop_after=4)
+    assert told[-1].state == "stopped"
+    assert len(list(tmp_path.rglob("records.jsonl"))) == 1
+    go(plan(tmp_path))
+    assert numbers(tmp_path) == numbers(straight)
+
+
+def test_runs_side_by_side_killed_half_way_come_to_the_same_numbers(straight: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(dump(small()))
+    out, watched = tmp_path / "out", tmp_path / "out" / "conventional" / "seed-0" / "records.jsonl"
+    words = ["compare", str(tmp_path / "c.toml"), "--methods", "prunefl,conventional", "--seeds", "1"]
+    command = [sys.executable, "-c", "from prunefl.cli import main; main()", *words]
+    command += ["--jobs", "2", "--out", str(out), "--no-report"]
+    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while last_round(watched) < 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    first.kill()
+    first.wait()
+    assert last_round(watched) >= 1
+    second = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert second.returncode == 0, second.stderr
+    expected = numbers(straight)
+    del expected["snip/seed-0"]
+    assert numbers(out) == expected
+
+
+def test_another_config_in_the_same_folder_is_refused(straight: Path) -> None:
+    with pytest.raises(ValueError, match=r"training.local_steps=3, but the run in .* has 2"):
+        go(plan(straight, "training.local_steps=3"))
+
+
+def test_two_processes_never_work_at_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunefl.compare.jobs.LOCK_SECONDS", 0.3)
+    job = plan(tmp_path)[0]
+    job.folder.mkdir(parents=True)
+    with only_one(job.folder), pytest.raises(ValueError, match="another process is at this run"):
+        go([job])
+
+
+def test_a_run_that_fails_is_told_of_and_what_needs_its_density_too(tmp_path: Path) -> None:
+    jobs = [job for job in plan(tmp_path, "data.name=nonsense") if job.config.run.method != "conventional"]
+    failed = [step for step in go(jobs, at_once=2) if step.state == "failed"]
+    assert [step.job.config.run.method for step in failed] == ["prunefl", "snip"]
+    assert "data.name='nonsense'" in failed[0].detail
+    assert "the run that gives its density did not end" in failed[1].detail
+
+
+def test_a_ticket_starts_from_the_same_weights_and_the_other_from_others(
+    straight: Path, tmp_path: Path
+) -> None:
+    jobs = [
+        job
+        for job in plan_lottery([straight / "prunefl" / "seed-0"], tmp_path)
+        if "ticket" in str(job.folder)
+    ]
+    go(jobs)
+    ended = numbers(tmp_path)
+    parent = numbers(straight)["prunefl/seed-0"][-1]
+    same, other = ended["ticket/seed-0"], ended["ticket-other-weights/seed-0"]
+    assert same[-1]["density"] == other[-1]["density"] == parent["density"]
+    assert [r["loss"] for r in same if r["kind"] == "round"] != [
+        r["loss"] for r in other if r["kind"] == "round"
+    ]
+
+
+def test_the_last_round_is_read_from_the_end_of_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    assert last_round(path) == 0
+    path.write_text('{"kind":"round","round":7}\n{"kind":"rou')
+    assert last_round(path) == 7
