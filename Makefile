@@ -18,7 +18,7 @@ $(VENV)/python:
 	touch $@
 
 $(VENV)/installed: $(VENV)/python $(SOURCES)
-	$(BIN)/pip install --quiet --editable ".[demo,flower,test,lint]"
+	$(BIN)/pip install --quiet --editable ".[demo,flower,images,onnx,parquet,test,lint]"
 	touch $@
 
 demo: $(VENV)/installed
