@@ -79,7 +79,7 @@ def _work(
                 continue
             if name == "flower" and refused(log):
                 tries += 1
-                if tries > 2:
+                if tries > 1:
                     raise ValueError(refusal(membership))
             wait = backoff[name].next()
             lost = (
@@ -180,8 +180,9 @@ def refusal(membership: Membership) -> str:
             f"{membership.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
         )
     return (
-        f"{membership.server} does not know this node's key {membership.keys / keys.NODE}; "
-        "use the folder made for this federation; after adding clients by `prunefl keys` restart the server"
+        f"{membership.server} does not know this node's key {membership.keys / keys.NODE}, or another client "
+        "uses it now (one that was killed counts for a minute); use the folder made for this client, and "
+        "restart the server after adding clients by `prunefl keys`"
     )
 
 

@@ -307,10 +307,31 @@ def main() -> None:
     children = [fork(kind, arguments) for kind, *arguments in commands]
     code = 0
     try:
-        code = os.waitstatus_to_exitcode(os.wait()[1])
+        code = watch(children, commands)
     finally:
         end_children(children)
     sys.exit(code if code >= 0 else 1)
+
+
+def watch(children: list[int], commands: list[list[str]]) -> int:
+    """Wait until one of the children ends and return its code; a node that had been connected starts anew.
+
+    A SuperNode ends when a SuperLink that was restarted does not know it. It need not load Flower again for that.
+    """
+    started = time.time()
+    while True:
+        number, status = os.wait()
+        if number != children[0] or commands[0][0] != "node" or not connected_since(started):
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(1.0)
+        started = time.time()
+        children[0] = fork(commands[0][0], commands[0][1:])
+
+
+def connected_since(started: float) -> bool:
+    """Return whether the SuperNode has been connected since then."""
+    file = Path(os.environ[NODE_FILE])
+    return file.exists() and file.stat().st_mtime >= started
 
 
 def end_children(children: list[int]) -> None:
