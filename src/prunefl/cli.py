@@ -47,7 +47,9 @@ app.command()(sweep)
 app.command()(inspect)
 app.command()(profile)
 
-bench = typer.Typer(help="Measure this machine: sparse against dense, bytes, reconfiguration.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure this machine: sparse against dense, bytes, reconfiguration.", no_args_is_help=True
+)
 bench.command("inference")(inference)
 bench.command("reconfigure")(bench_reconfigure)
 bench.command("wire")(bench_wire)

@@ -32,8 +32,9 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_LOG_LEVEL": "WARNING",
 }
-"""Environment in which Flower reports nothing to anybody and installs nothing."""
+"""Environment in which Flower reports nothing to anybody, installs nothing and logs only what went wrong."""
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -114,6 +114,8 @@ class Roll:
         self._welcome(member, node, since, samples)
 
     def _welcome(self, member: Member, node: int, since: str, samples: int) -> None:
+        if member.there and (member.node, member.since) == (node, since):
+            return
         if member.letter:
             # Another process: what its former self was asked died with it.
             self._post.forget(member.letter)

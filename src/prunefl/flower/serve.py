@@ -86,7 +86,7 @@ def _run(
                 if how != "completed":
                     raise ValueError(f"{_reason(why)}; see {log}")
                 return
-            time.sleep(0.5)
+            time.sleep(1.0)
 
 
 def _show(log: Path, start: int, say: Callable[[str], None]) -> int:

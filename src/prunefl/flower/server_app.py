@@ -70,7 +70,7 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     status = Status(folder, config.run.rounds)
     terms = Terms(config.server.quorum, config.server.deadline, digest, text)
     with Post(grid, max_reply_bytes(setup)) as post:
-        roll = Roll(post, config.data.clients, keys, seal(hello), config.server.deadline, say)
+        roll = Roll(post, config.data.clients, keys, seal(hello), max(120.0, config.server.deadline), say)
         status.members = roll.members
         courier = Courier(post, roll, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"

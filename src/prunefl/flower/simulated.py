@@ -1,19 +1,35 @@
-"""The ClientApp without a resident worker: Flower's own simulation keeps its processes alive itself."""
+"""The ClientApp without a resident worker: under Flower's simulation a process is many clients in turn.
 
-from functools import lru_cache
+What a client remembers travels with Flower's context, so that any process of a cluster can be any client.
+"""
+
+import tempfile
 from pathlib import Path
 
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context
 
-from prunefl.flower.worker import Place, Worker
+from prunefl.flower.worker import ANY_MODEL, Place, Worker
 
 
 def answer_here(letter: bytes, context: Context) -> bytes:
     """Return the answer of the client that this virtual node is, computed in this process."""
-    folder = Path(str(context.run_config["folder"])) / "clients"
-    return _worker(folder, int(context.node_config["partition-id"])).answer(letter)
+    with tempfile.TemporaryDirectory(prefix="prunefl-") as text:
+        folder = Path(text)
+        _unpack(context, folder)
+        place = Place(folder, int(context.node_config["partition-id"]), models=(ANY_MODEL,))
+        answer = Worker(place, lambda words: None).answer(letter)
+        _pack(context, folder)
+    return answer
 
 
-@lru_cache(maxsize=64)
-def _worker(folder: Path, client: int) -> Worker:
-    return Worker(Place(folder / f"{client}", client), lambda words: None)
+def _unpack(context: Context, folder: Path) -> None:
+    for name, content in context.state.config_records.get("files", ConfigRecord()).items():
+        assert isinstance(content, bytes)
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+
+
+def _pack(context: Context, folder: Path) -> None:
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    context.state["files"] = ConfigRecord(dict(files))

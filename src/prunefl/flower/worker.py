@@ -26,6 +26,8 @@ from prunefl.masks import prunable_names
 from prunefl.train import build_model, load_data
 from prunefl.trainer import Trainer
 
+ANY_MODEL = "*"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -35,7 +37,7 @@ class Place:
         folder: its state, kept over restarts.
         client: its number in the federation.
         data_dir: its data; "" for what the server's config says.
-        models: networks beside the built-in ones that a server may name here, as package.module:function.
+        models: networks beside the built-in ones that a server may name here, as package.module:function, or "*".
     """
 
     folder: Path
@@ -147,30 +149,29 @@ def _run_of(text: str) -> str:
 def make_bench(place: Place, run: str, config_text: str) -> Bench:
     """Return everything loaded that a client needs for a run."""
     config = settings.from_tables(tomllib.loads(config_text))
-    if ":" in config.model.name and config.model.name not in place.models:
+    name = config.model.name
+    if ":" in name and name not in place.models and ANY_MODEL not in place.models:
         raise ValueError(
-            f"model.name={config.model.name!r}: the server wants code of this machine to be run; "
-            f"allow it with --model {config.model.name}"
+            f"model.name={name!r}: the server wants code of this machine to be run; allow it with --model {name}"
         )
     if place.data_dir:
         config = replace(config, data=replace(config.data, dir=place.data_dir))
     if not 0 <= place.client < config.data.clients:
         raise ValueError(f"--partition {place.client}, must be < data.clients={config.data.clients}")
-    federation = federation_of(config)
-    torch.set_num_threads(config.run.threads)
-    model = build_model(config, federation)
-    template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
-    trainer = Trainer(model, template, federation.classes)
+    federation, trainer = loaded(config)
     store = ClientStore(place.folder / "rounds", keep=KEPT * config.run.checkpoint_every)
-    return Bench(
-        run, config, federation.clients[place.client], trainer, store, facts_of(federation, template)
-    )
+    facts = facts_of(federation, trainer.template)
+    return Bench(run, config, federation.clients[place.client], trainer, store, facts)
 
 
 @lru_cache(maxsize=1)
-def federation_of(config: Config) -> Federation:
-    """Return the config's data, loaded once for all clients in this process."""
-    return load_data(config)
+def loaded(config: Config) -> tuple[Federation, Trainer]:
+    """Return data and model, loaded once for all clients that this process may be."""
+    torch.set_num_threads(config.run.threads)
+    federation = load_data(config)
+    model = build_model(config, federation)
+    template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
+    return federation, Trainer(model, template, federation.classes)
 
 
 def serve(worker: Worker, socket_path: Path) -> None:
