@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from prunefl.flower.processes import MAX_BODY, Gate, change
+from prunefl.flower.processes import MAX_BODY, MAX_MESSAGE, Gate, change
 
 SECRET = b"ab" * 32
 
@@ -65,6 +65,15 @@ def test_nothing_else_is_there(gate, path):
 @pytest.mark.parametrize(("size", "status"), [(MAX_BODY, 503), (MAX_BODY + 1, 413), ("", 411), ("-1", 411)])
 def test_a_request_says_its_size_and_keeps_to_the_limit(gate, size, status):
     assert ask(gate, "/v1/fleet/push-object", size=size) == status
+
+
+def test_one_message_cannot_fill_the_servers_memory(gate):
+    gate.started = True
+    assert ask(gate, "/v1/fleet/push-messages") == 200
+    statuses = [ask(gate, "/v1/fleet/push-object", size=MAX_BODY) for _ in range(MAX_MESSAGE // MAX_BODY + 1)]
+    assert statuses == [200] * (MAX_MESSAGE // MAX_BODY) + [413]
+    assert ask(gate, "/v1/fleet/push-messages") == 200
+    assert ask(gate, "/v1/fleet/push-object", size=MAX_BODY) == 200
 
 
 def test_a_flower_without_what_we_change_is_refused_in_one_line():

@@ -96,7 +96,9 @@ class Courier:
         looked = spoken = 0.0
         while True:
             waited = time.monotonic() - current.started
-            late = waited > self._terms.deadline and not any(order.initial for order in orders.values())
+            overtime = waited > self._terms.deadline
+            # Initial pruning is many rounds' work on one client, and has no other to go on with.
+            late = overtime and not any(order.initial for order in orders.values())
             if not looked or waited - looked > min(1.0, 0.2 + 0.05 * waited):
                 self._roll.look()
                 self._send_where_due(current, waited)
@@ -110,11 +112,12 @@ class Courier:
                 self._count_overdue(current)
             if self._enough(current, late):
                 break
-            if late and waited - spoken > self._terms.deadline:
+            if overtime and waited - spoken > self._terms.deadline:
                 spoken = waited
                 self._say(self._waiting(current))
             # Often at first, then less: the delay stays a fiftieth of the time waited.
             time.sleep(min(1.0, max(0.1, 0.02 * waited)))
+        self._by_letter = {m.letter: m for m in self._roll.members.values() if m.letter}
         return list(current.replies.values())
 
     def snapshot(self) -> dict[str, Any]:

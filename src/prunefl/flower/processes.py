@@ -28,6 +28,9 @@ SOCKET = "PRUNEFL_WORKER_SOCKET"
 MAX_BODY = 8 << 20
 """Bytes in one HTTP request: a piece of a letter and its wrapping."""
 
+MAX_MESSAGE = 1 << 30
+"""Bytes that a node may push for one message before the SuperLink stops taking them."""
+
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -67,6 +70,7 @@ class Gate:
 
     def __init__(self, app: Any, secret: bytes) -> None:
         self.app, self.secret, self.started = app, secret, False
+        self.pushed: dict[bytes, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,13 +95,25 @@ class Gate:
         if int(size) > MAX_BODY:
             return 413
         if path.startswith("/v1/fleet/"):
-            return 0 if self.started else 503
+            return self.fleet_refusal(path, headers.get(b"flwr-public-key", b""), int(size))
         if path.startswith("/v1/control/"):
             given = headers.get(SECRET_HEADER.encode(), b"")
             return 0 if hmac.compare_digest(given, self.secret) else 403
         if path.startswith("/v1/runtime/"):
             return 0 if (scope.get("client") or ("",))[0] in ("127.0.0.1", "::1", "localhost") else 403
         return 0 if path == "/health" else 404
+
+    def fleet_refusal(self, path: str, key: bytes, size: int) -> int:
+        """Return the status for a node's request; what one message brings is bounded, not only each request."""
+        if not self.started:
+            return 503
+        if path.endswith("/push-messages"):
+            # Anybody can make up keys: the table must not grow with them.
+            self.pushed = self.pushed if len(self.pushed) < 10_000 else {}
+            self.pushed[key] = 0
+        elif path.endswith("/push-object"):
+            self.pushed[key] = self.pushed.get(key, 0) + size
+        return 413 if self.pushed.get(key, 0) > MAX_MESSAGE else 0
 
     def watched(self, scope: Scope, send: Send) -> Send:
         """Return `send`, which opens the gate for nodes when the run has been started."""
