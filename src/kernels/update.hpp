@@ -7,17 +7,28 @@ static void sgd(float* __restrict w, const float* __restrict g, ptrdiff_t size, 
     });
 }
 
-// Eight weights a byte of `live`, the first in the lowest bit; pruned ones stay as they are.
+// One lane's weight lives where its bit is set, the first weight in the lowest bit.
+INLINE Int live_lanes(const uint8_t* live, ptrdiff_t at) {
+    int bits = live[at / 8] >> at % 8;
+    if (LANES == 16) bits |= live[at / 8 + 1] << 8;
+    Int lane{};
+    UNROLL for (int i = 0; i < LANES; i++) lane[i] = 1 << i;
+    return (lane & bits) != Int{};
+}
+
+// Pruned weights stay as they are, whatever their gradient.
 static void masked_sgd(float* __restrict w, const float* __restrict g, const uint8_t* __restrict live, ptrdiff_t size,
                        float rate, int threads) {
     const int tasks = threads > 1 && size > 65536 ? threads : 1;
-    const ptrdiff_t bytes = size / 8;
+    const ptrdiff_t vectors = size / LANES;
     run_tasks(tasks, threads, [&](int task) {
-        for (ptrdiff_t b = bytes * task / tasks; b < bytes * (task + 1) / tasks; b++)
-            UNROLL for (int i = 0; i < 8; i++)
-                w[b * 8 + i] -= live[b] >> i & 1 ? rate * g[b * 8 + i] : 0.f;
+        for (ptrdiff_t v = vectors * task / tasks; v < vectors * (task + 1) / tasks; v++) {
+            const ptrdiff_t i = v * LANES;
+            const Vec old = load(w + i);
+            store(w + i, live_lanes(live, i) ? old - rate * load(g + i) : old);
+        }
     });
-    for (ptrdiff_t i = bytes * 8; i < size; i++)
+    for (ptrdiff_t i = vectors * LANES; i < size; i++)
         if (live[i / 8] >> i % 8 & 1) w[i] -= rate * g[i];
 }
 

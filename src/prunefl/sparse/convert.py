@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from prunefl.masks import Masks
 from prunefl.sparse import layout
+from prunefl.sparse.breakeven import break_even, computes_sparsely
 from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.masked import MaskedLayer
 from prunefl.sparse.pattern import kernels_compute
@@ -28,7 +29,9 @@ AWARE: dict[type[nn.Module], type[nn.Module]] = {
 """Plain layer -> the same layer that knows the order in which sparse convolutions leave their output."""
 
 
-def sparsify(model: nn.Module, masks: Masks, *, choose: str = "auto") -> nn.Module:
+def sparsify(
+    model: nn.Module, masks: Masks, *, choose: str = "auto", example: Tensor | None = None
+) -> nn.Module:
     """Return a copy of the model that trains only the weights that the masks keep.
 
     Layers without a mask, or whose mask keeps everything, stay plain torch layers.
@@ -36,16 +39,21 @@ def sparsify(model: nn.Module, masks: Masks, *, choose: str = "auto") -> nn.Modu
     Args:
         masks: parameter name -> bool tensor of its shape.
         choose: how pruned layers compute: "sparse", "dense", or "auto", whichever is faster here.
+        example: a batch as in training. With it, "auto" goes by what layers of these sizes need on this machine,
+            measured at their first appearance; without it, by usual break-even densities.
     """
     if choose not in CHOICES:
         raise ValueError(f"choose={choose!r}, must be one of {', '.join(CHOICES)}")
+    before = {name: isinstance(layer, SparseLayer) for name, layer in pruned_layers(model).items()}
     dense = densify(model)
     layers = {_weight_name(path): module for path, module in dense.named_modules()}
+    chosen = {name: _layer_for(name, mask, layers) for name, mask in masks.items()}
+    sizes = input_sizes(dense, example) if example is not None and choose == "auto" else {}
     swaps: dict[nn.Module, nn.Module] = {}
-    for name, mask in masks.items():
-        layer = _layer_for(name, mask, layers)
-        if not bool(mask.all()):
-            swaps[layer] = _pruned(layer, mask, choose)
+    for name, layer in chosen.items():
+        if not bool(masks[name].all()):
+            sparse = _is_sparse(layer, masks[name], choose, sizes.get(layer), before.get(name))
+            swaps[layer] = _pruned(layer, masks[name], sparse)
     return _made_aware_in_place(_swapped(dense, swaps))
 
 
@@ -91,11 +99,41 @@ def _layer_for(name: str, mask: Tensor, layers: Mapping[str, nn.Module]) -> nn.L
     return layer
 
 
-def _pruned(layer: nn.Linear | nn.Conv2d, mask: Tensor, choose: str) -> PrunedLayer:
-    """Return the pruned layer that replaces a plain one."""
+def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int, ...]]:
+    """Return the shape of what reaches each Linear and Conv2d when the example goes through the model."""
+    sizes: dict[nn.Module, tuple[int, ...]] = {}
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        sizes[module] = tuple(inputs[0].shape)
+
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
+    training = {module: module.training for module in model.modules()}
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            model.eval()(example)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module, mode in training.items():
+            module.training = mode
+    return sizes
+
+
+def _is_sparse(
+    layer: nn.Linear | nn.Conv2d, mask: Tensor, choose: str, size: tuple[int, ...] | None, before: bool | None
+) -> bool:
+    """Return whether a pruned layer should compute sparsely."""
     spec = spec_of(layer)
-    sparse = choose != "dense" and kernels_compute(spec, layer.weight)
-    made = (SparseLayer if sparse else MaskedLayer)(spec, layer.weight, layer.bias, mask)
+    if choose == "dense" or not kernels_compute(spec, layer.weight):
+        return False
+    density = torch.count_nonzero(mask).item() / mask.numel()
+    return choose == "sparse" or computes_sparsely(density, break_even(spec, size), before)
+
+
+def _pruned(layer: nn.Linear | nn.Conv2d, mask: Tensor, sparse: bool) -> PrunedLayer:
+    """Return the pruned layer that replaces a plain one."""
+    made = (SparseLayer if sparse else MaskedLayer)(spec_of(layer), layer.weight, layer.bias, mask)
     made.weight.requires_grad_(layer.weight.requires_grad)
     made.train(layer.training)
     return made

@@ -35,7 +35,7 @@ class SparseLayer(PrunedLayer):
         """Return the same from dense torch: for what the kernels do not do."""
         weight = self._scattered(self.weight)
         if self.collection is not None:
-            weight.register_hook(self.collection.add)  # type: ignore[no-untyped-call]
+            weight.register_hook(self.collection.add)
         return self.spec.apply(x, weight, self.bias)
 
     def live_mask(self) -> Tensor:

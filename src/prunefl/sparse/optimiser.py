@@ -4,18 +4,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from prunefl import _kernels
 
 
 class SGD(torch.optim.Optimizer):
-    """w ← w − lr·g; the learning rate stands in `param_groups`, as in torch."""
+    """w ← w − lr·g, in one call for all parameters; the learning rate stands in `param_groups`, as in torch."""
 
     def __init__(self, params: Iterable[nn.Parameter] | Iterable[dict[str, Any]], lr: float) -> None:
         if not lr >= 0.0:
             raise ValueError(f"lr={lr}, must be >= 0")
         super().__init__(params, {"lr": lr})
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Update every parameter that has a gradient; return the closure's loss, if there is one."""
         loss = None
@@ -23,7 +24,55 @@ class SGD(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.add_(parameter.grad, alpha=-group["lr"])
+            _update_in_place(group["params"], float(group["lr"]))
         return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if set_to_none:
+                    parameter.grad = None
+                elif parameter.grad is not None:
+                    parameter.grad.zero_()
+                if hasattr(parameter, "live_bits"):
+                    # This update passes over pruned weights; their layer need not clear the gradient there.
+                    parameter.live_only = set_to_none and _plain(parameter)
+
+
+def _update_in_place(parameters: list[nn.Parameter], rate: float) -> None:
+    """Take one step."""
+    weights, gradients, sizes = [], [], []
+    for parameter in parameters:
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if hasattr(parameter, "live_bits"):
+            _masked_update_in_place(parameter, gradient, parameter.live_bits, rate)
+        elif not _plain(parameter) or not _plain(gradient):
+            with torch.no_grad():
+                parameter.add_(gradient, alpha=-rate)
+        else:
+            weights.append(parameter.data_ptr())
+            gradients.append(gradient.data_ptr())
+            sizes.append(parameter.numel())
+            # A graph that still needs the old values must notice that they have gone.
+            torch.autograd.graph.increment_version(parameter)
+    _kernels.sgd(weights, gradients, sizes, rate, torch.get_num_threads())
+
+
+def _masked_update_in_place(weight: nn.Parameter, gradient: Tensor, bits: Tensor, rate: float) -> None:
+    """Take one step with a dense weight of which only the marked positions live."""
+    if not _plain(weight):
+        with torch.no_grad():
+            weight.add_(gradient, alpha=-rate)
+        return
+    gradient = gradient.contiguous()
+    size, threads = weight.numel(), torch.get_num_threads()
+    _kernels.masked_sgd(weight.data_ptr(), gradient.data_ptr(), bits.data_ptr(), size, rate, threads)
+    torch.autograd.graph.increment_version(weight)
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Return whether the kernels can update it."""
+    return tensor.dtype is torch.float32 and tensor.is_cpu and tensor.is_contiguous()
