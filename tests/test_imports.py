@@ -14,7 +14,7 @@ LAYERS = [
     "sparse wire aggregate models data packing",
     "trainer asks initial client",
     "pruners",
-    "charges replies server",
+    "charges replies observed server",
     "loop records round_record checkpoint artifact evaluate simulator runner train flower report compare loggers "
     "export profile bench",
     "commands",

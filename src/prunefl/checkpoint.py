@@ -17,6 +17,7 @@ from prunefl import wire
 from prunefl.charges import Totals
 from prunefl.masks import packed_bits
 from prunefl.pruners import Memory
+from prunefl.refit import Evidence
 from prunefl.server import ServerState
 
 KEPT = 2
@@ -85,6 +86,7 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
         "shapes": {name: list(mask.shape) for name, mask in state.masks.items()},
         "memory": dict(state.memory.numbers),
         "totals": asdict(state.totals),
+        "evidence": {str(client): asdict(seen) for client, seen in state.evidence.items()},
         "extra": dict(extra),
     }
     # Initial pruning is a stage of its own, before round 1 and after nothing.
@@ -130,8 +132,14 @@ def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
         memory=Memory(about["memory"], under("memory/", tensors)),
         residual=residual_of(tensors),
         totals=Totals(**about["totals"]),
+        evidence={int(client): _evidence(seen) for client, seen in about["evidence"].items()},
     )
     return state, about["extra"]
+
+
+def _evidence(seen: Mapping[str, Any]) -> Evidence:
+    """Return what JSON kept of round times; its lists were tuples."""
+    return Evidence(tuple(map(tuple, seen["gram"])), tuple(seen["moment"]), seen["rounds"])
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

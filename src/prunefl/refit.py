@@ -4,8 +4,7 @@ Each part of T, the constant and every layer, gets a factor. Masks change seldom
 cannot tell the parts apart: what they do not tell stays at the profile, by a least-squares pull towards one.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,65 +18,53 @@ PULL = 0.01
 
 
 @dataclass(frozen=True)
-class Refit:
+class Evidence:
     """What the rounds so far have told of one device; plain numbers, so that a checkpoint can hold it.
 
     Attributes:
-        prior: the time model as profiled.
         gram: Σ of products of the parts' predicted shares of a round, (parts, parts).
         moment: Σ of these shares, (parts,).
     """
 
-    prior: DeviceTime
-    names: tuple[str, ...]
-    gram: tuple[tuple[float, ...], ...]
-    moment: tuple[float, ...]
+    gram: tuple[tuple[float, ...], ...] = ()
+    moment: tuple[float, ...] = ()
     rounds: int = 0
 
 
-def begin(prior: DeviceTime, names: tuple[str, ...]) -> Refit:
-    """Return the state before the first observed round."""
-    parts = len(names) + 1
-    return Refit(prior, names, ((0.0,) * parts,) * parts, (0.0,) * parts)
-
-
-def observe(state: Refit, counts: Counts, seconds: float) -> Refit:
-    """Return the state after one more round of this device with so many live weights took `seconds`."""
+def observe(evidence: Evidence, profile: DeviceTime, counts: Counts, seconds: float) -> Evidence:
+    """Return the evidence after one more round with so many live weights took `seconds`."""
     if not 0.0 < seconds < float("inf"):
         raise ValueError(f"seconds={seconds}, must be finite and > 0")
     # relative to the observed time: the slow rounds of a large model must not outweigh the many quick ones
-    shares = _parts(state.prior, state.names, counts) / seconds
-    gram = FORGET * np.array(state.gram) + np.outer(shares, shares)
-    moment = FORGET * np.array(state.moment) + shares
-    return replace(
-        state,
-        gram=tuple(map(tuple, gram.tolist())),
-        moment=tuple(moment.tolist()),
-        rounds=state.rounds + 1,
-    )
+    shares = _parts(profile, counts) / seconds
+    gram, moment = np.outer(shares, shares), shares
+    if evidence.rounds:
+        gram, moment = gram + FORGET * np.array(evidence.gram), moment + FORGET * np.array(evidence.moment)
+    return Evidence(tuple(map(tuple, gram.tolist())), tuple(moment.tolist()), evidence.rounds + 1)
 
 
-def fitted(state: Refit) -> DeviceTime:
+def fitted(evidence: Evidence, profile: DeviceTime) -> DeviceTime:
     """Return the corrected time model; without an observation it is the profile."""
-    if state.rounds == 0:
-        return state.prior
-    factors = _factors(np.array(state.gram), np.array(state.moment))
-    scale: Mapping[str, float] = dict(zip(state.names, factors[1:].tolist(), strict=True))
-    constant = float(state.prior.constant * factors[0])
-    if isinstance(state.prior, LinearTime):
-        return LinearTime(constant, {n: t * scale[n] for n, t in state.prior.per_weight.items()})
-    ways = {n: tuple(_scaled(line, scale[n]) for line in lines) for n, lines in state.prior.ways.items()}
-    return KinkedTime(constant, ways)
+    if evidence.rounds == 0:
+        return profile
+    factors = _factors(np.array(evidence.gram), np.array(evidence.moment)).tolist()
+    constant = profile.constant * factors[0]
+    if isinstance(profile, LinearTime):
+        slopes = zip(profile.per_weight.items(), factors[1:], strict=True)
+        return LinearTime(constant, {name: slope * factor for (name, slope), factor in slopes})
+    layers = zip(profile.ways.items(), factors[1:], strict=True)
+    return KinkedTime(constant, {n: tuple(_scaled(line, f) for line in lines) for (n, lines), f in layers})
 
 
 def _scaled(line: Line, factor: float) -> Line:
     return line[0] * factor, line[1] * factor
 
 
-def _parts(prior: DeviceTime, names: tuple[str, ...], counts: Counts) -> NDArray[np.float64]:
+def _parts(profile: DeviceTime, counts: Counts) -> NDArray[np.float64]:
     """Return the seconds of the constant and of each layer."""
-    layers = [min(a + b * counts[name] for a, b in prior.lines(name)) for name in names]
-    return np.array([prior.constant, *layers])
+    names = profile.per_weight if isinstance(profile, LinearTime) else profile.ways
+    layers = [min(a + b * counts[name] for a, b in profile.lines(name)) for name in names]
+    return np.array([profile.constant, *layers])
 
 
 def _factors(gram: NDArray[np.float64], moment: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import nn
 
-from prunefl import charges, packing, schedule, sparse, wire
+from prunefl import charges, observed, packing, schedule, sparse, wire
 from prunefl.charges import Charge, Totals
 from prunefl.config import Config
 from prunefl.devices import Device
@@ -13,6 +13,7 @@ from prunefl.masks import DenseView, Masks, digest, remask
 from prunefl.messages import Order, Reply, Segment, State
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.randomness import draw_clients
+from prunefl.refit import Evidence
 from prunefl.replies import Collected, collect
 from prunefl.time_json import to_json
 from prunefl.time_model import TimeModel
@@ -60,6 +61,7 @@ class ServerState:
         known: client -> digest of the masks that it is known to hold.
         past: masks by digest, the present ones included, the latest last.
         residual: what quantisation has kept from the clients so far.
+        evidence: what round times have told of each kind of device (time.refit), by its first client.
     """
 
     values: State
@@ -71,6 +73,7 @@ class ServerState:
     memory: Memory = field(default_factory=Memory)
     residual: wire.Residual | None = None
     totals: Totals = field(default_factory=Totals)
+    evidence: Mapping[int, Evidence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ def finish_round(
     here = digest(state.masks)
     known = {**state.known, **{reply.client: here for reply in got.replies}}
     state = replace(state, known=known, totals=state.totals.plus(charge))
+    state = replace(state, evidence=observed.after_round(setup, state, orders, got))
     if not state.pruned:
         state = replace(state, pruned=True)
         chosen = Chosen(got.masks, state.memory, weights=got.values)
@@ -152,7 +156,7 @@ def _seen(setup: Setup, state: ServerState, got: Collected, charge: Charge) -> S
         got.replies,
         charge.total,
         state.memory,
-        setup.time_model,
+        observed.time_model(setup, state),
     )
 
 

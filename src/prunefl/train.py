@@ -115,6 +115,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
     if not names:
         raise ValueError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
     fleet = devices.fleet(config, model, federation.input_shape, names)
+    config = within_memory(config, fleet)
     return Setup(
         config=config,
         model=model,
@@ -129,6 +130,15 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
         positions=flops.positions(model, federation.input_shape, names),
         layer_sizes={name: model.get_parameter(name).numel() for name in names},
     )
+
+
+def within_memory(config: Config, fleet: Sequence[devices.Device]) -> Config:
+    """Return the config with time.memory_limit turned into a density limit that every device can hold."""
+    limit = devices.memory_density(fleet, config.time.memory_limit) if config.time.memory_limit else None
+    if limit is None:
+        return config
+    limit = min(limit, config.pruning.density_limit or 1.0)
+    return replace(config, pruning=replace(config.pruning, density_limit=limit))
 
 
 def _run(

@@ -10,7 +10,7 @@ from prunefl import flops
 from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, Link
 from prunefl.devices.file import load
-from prunefl.time_model import FleetTime, KinkedTime, LinearTime, fleet_time
+from prunefl.time_model import DeviceTime, FleetTime, KinkedTime, LinearTime, fleet_time
 
 if TYPE_CHECKING:
     from prunefl.config import Config, FleetSettings
@@ -52,11 +52,15 @@ def round_time(
 ) -> LinearTime | KinkedTime | FleetTime:
     """Return T of the fleet: linear if one device type is always the slowest and has no kinks."""
     assert all(list(device.layers) == list(names) for device in devices)
-    distinct = list({id(device): device for device in devices}.values())
-    steps, width = config.training.local_steps, WIRE_BYTES[config.wire.precision]
+    distinct = {id(device): device for device in devices}.values()
+    return fleet_time([device_time(device, config) for device in distinct])
+
+
+def device_time(device: Device, config: "Config") -> DeviceTime:
+    """Return T of one device under this config."""
     # with the paper's window every step computes the full weight gradient, else hardly any
     full = config.importance.window == "all"
-    return fleet_time([device.round_time(steps, width, full) for device in distinct])
+    return device.round_time(config.training.local_steps, WIRE_BYTES[config.wire.precision], full)
 
 
 def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:

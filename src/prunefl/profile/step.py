@@ -62,14 +62,18 @@ def training_step(
 
 
 def median_seconds(steps: Mapping[Key, Callable[[], None]], repeats: int) -> dict[Key, float]:
-    """Return the median seconds of each step, after a warm-up."""
+    """Return the median seconds of each step, after a warm-up.
+
+    With one thread these are its seconds on the processor: what else the machine does then counts little.
+    """
+    now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     for _ in range(WARM_UP):
         for step in steps.values():
             step()
     taken: dict[Key, list[float]] = {key: [] for key in steps}
     for _ in range(repeats):
         for key, step in steps.items():
-            begin = time.perf_counter()
+            begin = now()
             step()
-            taken[key].append(time.perf_counter() - begin)
+            taken[key].append(now() - begin)
     return {key: statistics.median(times) for key, times in taken.items()}
