@@ -1,0 +1,65 @@
+"""Send a run's records to the tools people watch runs with. Each is an extra, loaded only when it is asked for."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+Record = Mapping[str, Any]
+NAMES = ("tensorboard", "mlflow", "wandb")
+
+
+class Logger(Protocol):
+    """Something that is told of every round."""
+
+    def round(self, record: Record) -> None:
+        """Log one record; those that are not of a round are left out."""
+
+    def close(self) -> None:
+        """Write what is left and let go."""
+
+
+def open(name: str, folder: Path, config: Mapping[str, Any]) -> Logger:
+    """Return a logger that writes below `folder`, or say how to install it.
+
+    Args:
+        name: tensorboard, mlflow or wandb.
+        config: the run's settings as tables, logged once.
+    """
+    if name not in NAMES:
+        raise ValueError(f"run.loggers holds {name!r}, must be one of {', '.join(NAMES)}")
+    try:
+        module = importlib.import_module(f"prunefl.loggers.to_{name}")
+        logger: Logger = module.open(folder, config)
+    except ImportError as error:
+        raise ValueError(
+            f"run.loggers holds {name!r}, which is not installed ({error}): pip install 'prunefl[{name}]'"
+        ) from error
+    return logger
+
+
+def scalars(record: Record) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a round under names that group well: train/loss, total/seconds, live/0.weight."""
+    names = {
+        "loss": "train/loss",
+        "accuracy": "test/accuracy",
+        "test_loss": "test/loss",
+        "density": "model/density",
+    }
+    for key, name in names.items():
+        if record.get(key) is not None:
+            yield name, float(record[key])
+    for group in ("seconds", "total", "live"):
+        for key, value in record.get(group, {}).items():
+            yield f"{group}/{key}", float(value)
+
+
+def settings(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the config as section.key -> text."""
+    flat: dict[str, str] = {}
+    for section, table in config.items():
+        if isinstance(table, Mapping):
+            flat |= {f"{section}.{key}": str(value) for key, value in table.items()}
+        else:
+            flat[section] = str(table)
+    return flat
