@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import config as settings
-from prunefl import data, devices, flops, models, wire
+from prunefl import data, devices, flops, loggers, models, wire
 from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.masks import prunable_names
@@ -152,16 +152,11 @@ def _run(
     setup = prepare(model, federation, config)
     with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:
         folder = Path(out) if out is not None else Path(spare)
-        with Simulator(setup, federation.clients, folder / "clients") as engine:
-            return execute(
-                setup,
-                engine,
-                federation.test,
-                federation.name,
-                folder,
-                resume,
-                on_record or (lambda record: None),
-            )
+        watched = loggers.told(
+            config.run.loggers, folder, settings.as_dict(config), on_record or (lambda record: None)
+        )
+        with Simulator(setup, federation.clients, folder / "clients") as engine, watched as told:
+            return execute(setup, engine, federation.test, federation.name, folder, resume, told)
 
 
 class _CallableModule(types.ModuleType):

@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prunefl import loggers
+from prunefl.train import train
+from tasks import small_clients, small_config, small_data, small_model
 
 CONFIG = {"run": {"method": "snip", "seed": 3}, "data": {"name": "digits"}}
 
@@ -73,9 +76,28 @@ def test_wandb_writes_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     log("wandb", tmp_path)
     files = list((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))
     assert len(files) == 1
-    text = files[0].read_bytes()
-    assert b"train/loss" in text
-    assert b"run.method" in text
+    # its own process writes the file, and may be a moment behind
+    until = time.monotonic() + 20
+    while b"train/loss" not in files[0].read_bytes() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert b"train/loss" in files[0].read_bytes()
+    assert b"run.method" in files[0].read_bytes()
+
+
+def test_a_run_tells_its_loggers_every_round_and_closes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+
+    class Listener:
+        def round(self, record: Any) -> None:
+            heard.append(record["kind"])
+
+        def close(self) -> None:
+            heard.append("closed")
+
+    monkeypatch.setattr(loggers, "open", lambda name, folder, config: Listener())
+    config = small_config(run={"method": "conventional", "rounds": 2, "loggers": ["tensorboard"]})
+    train(small_model(), small_clients(), test=small_data(20, 9), config=config)
+    assert heard == ["round", "round", "closed"]
 
 
 def test_an_unknown_logger_is_refused(tmp_path: Path) -> None:

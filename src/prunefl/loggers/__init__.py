@@ -1,7 +1,8 @@
 """Send a run's records to the tools people watch runs with. Each is an extra, loaded only when it is asked for."""
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,25 @@ def open(name: str, folder: Path, config: Mapping[str, Any]) -> Logger:
             f"run.loggers holds {name!r}, which is not installed ({error}): pip install 'prunefl[{name}]'"
         ) from error
     return logger
+
+
+@contextmanager
+def told(
+    names: Sequence[str], folder: Path, config: Mapping[str, Any], on_record: Callable[[Any], bool | None]
+) -> Iterator[Callable[[Any], bool | None]]:
+    """Yield `on_record` with these loggers in front of it; they are closed at the end, however it comes."""
+    with ExitStack() as stack:
+        opened = []
+        for name in names:
+            opened.append(open(name, folder, config))
+            stack.callback(opened[-1].close)
+
+        def tell(record: Any) -> bool | None:
+            for logger in opened:
+                logger.round(record)
+            return on_record(record)
+
+        yield tell
 
 
 def scalars(record: Record) -> Iterator[tuple[str, float]]:
