@@ -151,6 +151,14 @@ def test_more_live_weights_than_weights_are_refused_even_at_the_right_length() -
     assert refusal(data, wire.Template(("w",), ((2,),), frozenset({"w"}))).reason == "counts"
 
 
+def test_values_only_counts_that_are_not_those_of_the_known_masks_are_refused() -> None:
+    data = wire.pack(STATE, MASKS, known=MASKS)
+    first, second = (int(MASKS[name].sum()) for name in ("0.weight", "3.weight"))
+    # one value more for a layer and one less for the next: the length is still right
+    moved = word(0, 90, first + 1) + word(0, 140, second - 1)
+    assert "known mask has" in str(refusal(patched(data, WORDS, moved)))
+
+
 @pytest.mark.parametrize("num_layers", [0, 2, 4, 2**32 - 1])
 def test_a_wrong_number_of_layers_is_refused(num_layers: int) -> None:
     refusal(patched(wire.pack(STATE, MASKS), 48, struct.pack("<I", num_layers)))

@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from prunefl import _coding
 from prunefl import masks as pattern
 from prunefl.masks import Masks
 from prunefl.wire import format, patterns, values
@@ -38,7 +37,7 @@ def pack(
 
     Args:
         known: masks that the receiver has. If they are the same, no pattern is sent.
-        digest: `masks.digest(masks)` where the caller has it already: it takes longer than all the rest.
+        digest: `masks.digest(masks)` where the caller has it already.
         precision: of the weights that have a mask: float32, bfloat16, float16, int8. All else stays float32.
         kind: of every layer's pattern: dense, bitmap, indices, coded, change, values. Default: for
             each layer the smallest.
@@ -114,13 +113,13 @@ def _encode_patterns(
     masks: Masks, known: Masks | None, kind: str | None
 ) -> tuple[dict[str, Layer], list[Bytes]]:
     unchanged = kind in (None, "values") and same(masks, known)
-    layers, coded = {}, []
+    layers, coded, counts = {}, [], pattern.live_counts(masks)
     for name in sorted(masks):
         bits, base = bits_of(masks[name]), None if known is None else bits_of(known[name])
         chosen, data = "values", patterns.EMPTY
         if not unchanged:
             chosen, data = _encode_pattern(kind, bits, tuple(masks[name].shape), base)
-        layers[name] = Layer(chosen, bits.size, _coding.count(bits))
+        layers[name] = Layer(chosen, bits.size, counts[name])
         coded.append(data)
     return layers, coded
 

@@ -58,13 +58,12 @@ def encode_smallest(mask: Bytes, shape: Shape, base: Bytes | None) -> tuple[str,
 
 
 def decode(layer: Layer, data: Bytes, shape: Shape, base: Bytes | None) -> Bytes:
-    """Return the flat 0/1 mask, with exactly `layer.live` ones. The layer's size is the template's."""
+    """Return the flat 0/1 mask that is sent, with exactly `layer.live` ones; its size is the template's."""
     if layer.kind == "dense":
         return np.ones(layer.size, np.uint8)
-    if layer.kind in ("values", "change"):
-        if base is None:
-            raise WireError("digest", "the pattern refers to a mask that is not known here")
-        mask = base if layer.kind == "values" else _decode_change(layer, data[4:], base)
+    if layer.kind == "change":
+        assert base is not None, "unpacking has looked it up"
+        mask = _decode_change(layer, data[4:], base)
     elif layer.kind == "bitmap":
         mask = _decode_bitmap(layer, data)
     elif layer.kind == "indices":

@@ -10,7 +10,7 @@ from prunefl import masks as pattern
 from prunefl.masks import Masks
 from prunefl.wire import format, patterns, values
 from prunefl.wire.errors import WireError
-from prunefl.wire.format import Bytes, Header, Message
+from prunefl.wire.format import Bytes, Header, Layer, Message
 from prunefl.wire.live import bits_of
 from prunefl.wire.template import Shape, Template, size_of
 
@@ -74,9 +74,11 @@ def _decode_patterns(
     for name, layer, part in zip(names, header.layers, message.patterns, strict=True):
         shape = template.shape_of[name]
         before = None if base is None else _known_mask(base, name, shape)
+        if layer.kind == "values" and before is not None:
+            found[name] = _standing(before, layer)
+            continue
         bits = patterns.decode(layer, part, shape, None if before is None else bits_of(before))
-        # a pattern that stands is handed on, not copied
-        found[name] = before if before is not None and layer.kind == "values" else _mask(bits, shape)
+        found[name] = torch.from_numpy(bits.view(np.bool_)).reshape(shape)
     masks = {name: found[name] for name in template.names if name in found}
     values_only = header.base == header.masks and all(layer.kind == "values" for layer in header.layers)
     if not values_only and pattern.digest(masks) != header.masks:
@@ -90,8 +92,12 @@ def _known_mask(base: Masks, name: str, shape: Shape) -> Tensor:
     return base[name]
 
 
-def _mask(bits: Bytes, shape: Shape) -> Tensor:
-    return torch.from_numpy(bits.view(np.bool_)).reshape(shape)
+def _standing(mask: Tensor, layer: Layer) -> Tensor:
+    """Return a mask that stands: handed on, not copied."""
+    live = pattern.live_counts({"": mask})[""]
+    if live != layer.live:
+        raise WireError("counts", f"the known mask has {live} live weights, {layer.live} announced")
+    return mask
 
 
 def _decode_rest(data: Bytes, template: Template) -> dict[str, Tensor]:
