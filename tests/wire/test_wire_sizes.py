@@ -59,6 +59,16 @@ def test_a_coded_mask_of_a_million_weights_is_within_three_percent_of_its_entrop
     assert 0.99 < (len(data) - 72 - 4 * live) / entropy_bytes(1_000_000, live) < 1.03
 
 
+@pytest.mark.parametrize("density", [0.01, 0.1, 0.3])
+def test_a_mask_that_clusters_takes_no_more_than_one_that_is_even(density: float) -> None:
+    rng = np.random.default_rng(2)
+    by_row = rng.gamma(0.3, density / 0.3, (1000, 1)).clip(0, 1)
+    masks = {"w": torch.from_numpy(rng.random((1000, 1000)) < by_row)}
+    live = pattern.live_counts(masks)["w"]
+    data = wire.pack({"w": torch.zeros(live)}, masks, kind="coded")
+    assert 0.5 < (len(data) - 72 - 4 * live) / entropy_bytes(1_000_000, live) < 1.003
+
+
 @pytest.mark.parametrize("density", [0.05, 0.1, 0.3])
 def test_a_mask_change_of_five_percent_is_within_ten_percent_of_its_entropy(density: float) -> None:
     rng = np.random.default_rng(5)
@@ -87,6 +97,17 @@ def test_the_encoder_takes_the_smallest(density: float) -> None:
     state, masks = random_state(density)
     sizes = [len(wire.pack(state, masks, kind=kind)) for kind in ("bitmap", "indices", "coded")]
     assert len(wire.pack(state, masks)) <= min(sizes)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.9, 0.99])
+def test_the_encoder_takes_a_change_only_where_it_is_smaller(kept: float) -> None:
+    state, masks = random_state(0.1)
+    generator = torch.Generator().manual_seed(1)
+    known = {
+        name: mask & (torch.rand(mask.shape, generator=generator) < kept) for name, mask in masks.items()
+    }
+    sizes = [len(wire.pack(state, masks, known=known, kind=kind)) for kind in ("bitmap", "coded", "change")]
+    assert len(wire.pack(state, masks, known=known)) <= min(sizes)
 
 
 @pytest.mark.parametrize(("precision", "per_value"), [("bfloat16", 2), ("float16", 2), ("int8", 1 + 4 / 256)])

@@ -47,8 +47,8 @@ def encode_smallest(mask: Bytes, shape: Shape, base: Bytes | None) -> tuple[str,
     if base is not None and np.array_equal(base, mask):
         return "values", EMPTY
     tried = {"change": _encode_change(mask, base)} if base is not None else {}
-    # the code's size is within a percent of its entropy, so a change that is clearly smaller settles it
-    if base is None or tried["change"].size > 0.9 * entropy_bytes(mask.size, live):
+    # a coded mask pays log2(1/d) for each live weight even if they all lie together, which is half of the entropy
+    if base is None or tried["change"].size > 0.49 * entropy_bytes(mask.size, live):
         tried["coded"] = encode("coded", mask, shape, base)
     sizes = {kind: coded.size for kind, coded in tried.items()} | {"bitmap": -(-mask.size // 8)}
     if indexable(shape):
