@@ -128,7 +128,7 @@ def test_ten_classes_keep_the_pi_coefficients() -> None:
     assert [layer.ordinary.per_weight for layer in device.layers.values()][1] == pytest.approx(7.09885e-6)
 
 
-@pytest.mark.parametrize("preset", ["raspberry-pi-4", "android-vm"])
+@pytest.mark.parametrize("preset", devices.PRESETS)
 @pytest.mark.parametrize("model", list(MODELS))
 def test_every_preset_has_a_time_for_every_model(preset: str, model: str) -> None:
     shape = shape_of(model)
@@ -156,6 +156,16 @@ def test_groups_of_a_fleet_become_clients_in_order() -> None:
     assert isinstance(devices.round_time(alone, Config(), names), LinearTime)
 
 
+def test_the_papers_fleet_of_nine_pis_and_a_computer_keeps_time_linear() -> None:
+    model = build("conv2", classes=62, input_shape=(1, 28, 28), seed=0)
+    names = prunable_names(model)
+    groups = [{"device": "raspberry-pi-4", "count": 9}, {"device": "x86", "count": 1}]
+    config = from_tables({"data": {"clients": 10}, "fleet": groups})
+    found = devices.fleet(config, model, (1, 28, 28), names)
+    assert devices.round_time(found, config, names) == found[0].round_time(5)
+    assert devices.fastest(found, range(10)) == 9
+
+
 # What a fleet does to the reconfiguration (issue: a slow link shrinks the model, a slower world does not)
 
 
@@ -168,6 +178,7 @@ def random_model(seed: int) -> tuple[dict[str, torch.Tensor], ...]:
 
 
 LINK = Link(4e3, 4e3)
+SIZES = {"a": 600, "b": 1500}
 
 
 def device(speed: float = 1.0, link: Link = LINK, kinked: bool = True) -> Device:
@@ -181,7 +192,7 @@ def device(speed: float = 1.0, link: Link = LINK, kinked: bool = True) -> Device
 
 def live_after(fleet: list[Device], seed: int) -> int:
     weights, importance, masks = random_model(seed)
-    time = fleet_time([one.round_time(5) for one in fleet])
+    time = fleet_time([one.round_time(5) for one in fleet], SIZES)
     found = reconfigure(weights, importance, masks, time, fraction=0.9)
     return sum(int(mask.sum()) for mask in found.values())
 
@@ -204,7 +215,9 @@ def test_everything_four_times_slower_ends_with_the_same_model(seed: int, kinked
     ]
     weights, importance, masks = random_model(seed)
     results = [
-        reconfigure(weights, importance, masks, fleet_time([d.round_time(5) for d in group]), fraction=0.9)
+        reconfigure(
+            weights, importance, masks, fleet_time([d.round_time(5) for d in group], SIZES), fraction=0.9
+        )
         for group in (fleet, slower)
     ]
     assert 0 < sum(int(mask.sum()) for mask in results[0].values()) < 2100
@@ -213,4 +226,4 @@ def test_everything_four_times_slower_ends_with_the_same_model(seed: int, kinked
 
 def test_two_devices_that_are_slow_in_different_ways_are_both_kept() -> None:
     near, far = device(3.0, Link(1e5, 1e5)), device(0.3, Link(1e3, 1e3))
-    assert isinstance(fleet_time([near.round_time(5), far.round_time(5)]), FleetTime)
+    assert isinstance(fleet_time([near.round_time(5), far.round_time(5)], SIZES), FleetTime)

@@ -1,5 +1,7 @@
 """T of a device and of a fleet: sums, kinks, the slowest, and which devices can be left out."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -22,14 +24,15 @@ def test_a_fleet_waits_for_its_slowest() -> None:
 
 def test_devices_that_are_never_waited_for_leave_the_fleet_linear() -> None:
     slow, fast = LinearTime(2.0, {"a": 1.0}), LinearTime(1.0, {"a": 1.0})
-    assert fleet_time([fast, slow, fast, slow]) == slow
-    assert fleet_time([slow, KinkedTime(2.0, {"a": ((9.0, 0.0), (0.0, 1.0))})]) == slow
+    assert fleet_time([fast, slow, fast, slow], {"a": 5}) == slow
+    assert fleet_time([slow, KinkedTime(2.0, {"a": ((9.0, 0.0), (0.0, 1.0))})], {"a": 50}) == slow
     other = LinearTime(0.0, {"a": 3.0})
-    assert fleet_time([slow, other, fast]) == FleetTime((slow, other))
+    assert fleet_time([slow, other, fast], {"a": 5}) == FleetTime((slow, other))
 
 
 def test_leaving_devices_out_never_changes_the_time() -> None:
     rng = np.random.default_rng(0)
+    sizes, left_out = {"a": 8, "b": 5}, 0
     for _ in range(300):
         devices = [
             KinkedTime(
@@ -43,9 +46,17 @@ def test_leaving_devices_out_never_changes_the_time() -> None:
             )
             for _ in range(4)
         ]
-        for _ in range(5):
-            counts = {n: int(rng.integers(0, 9)) for n in "ab"}
-            assert fleet_time(devices).seconds(counts) == FleetTime(tuple(devices)).seconds(counts)
+        left_out += isinstance(fleet_time(devices, sizes), KinkedTime)
+        for a, b in itertools.product(range(9), range(6)):
+            counts = {"a": a, "b": b}
+            assert fleet_time(devices, sizes).seconds(counts) == FleetTime(tuple(devices)).seconds(counts)
+    assert left_out > 30
+
+
+def test_a_device_that_is_slower_in_one_layer_only_may_still_never_be_waited_for() -> None:
+    slow, mixed = LinearTime(5.0, {"a": 1.0, "b": 1.0}), LinearTime(0.0, {"a": 1.5, "b": 0.0})
+    assert fleet_time([slow, mixed], {"a": 10, "b": 10}) == slow
+    assert fleet_time([mixed, slow], {"a": 11, "b": 10}) == FleetTime((mixed, slow))
 
 
 def test_impossible_coefficients_are_refused() -> None:

@@ -3,7 +3,8 @@
 Within a layer the most important weight always goes first, so the answer is a number of weights per layer.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from prunefl.time_model import FleetTime, KinkedTime, LinearTime, TimeModel, table
 
 Floats = NDArray[np.floating]
-Ints = NDArray[np.int64]
 
 TIE = 1 - 2.0**-44
 """Ratios that differ by less than the rounding of long float64 sums are equal, and equal qualifies."""
@@ -46,27 +46,31 @@ def best_counts(
             times.constant, times.intercept, times.slope, joined, offsets, kept, kept_gain, room, TIE, taken
         )
     else:
-        taken = _walk(
-            heads, lambda n: time_model.seconds(dict(zip(names, n, strict=True))), kept, kept_gain, room
-        )
+        own = dict(zip(names, heads, strict=True))
+        return _walk(own, time_model, dict(zip(names, kept.tolist(), strict=True)), kept_gain, room)
     return dict(zip(names, taken.tolist(), strict=True))
 
 
 def _walk(
-    heads: list[Floats], seconds: Callable[[list[int]], float], kept: Ints, gain: float, room: int
-) -> Ints:
+    heads: Mapping[str, Floats], time_model: TimeModel, counts: dict[str, int], gain: float, room: int
+) -> dict[str, int]:
     """Return the weights taken of each layer, for a T of which nothing is known but that it is monotone."""
-    taken = np.zeros_like(kept)
-    one = np.eye(len(heads), dtype=np.int64)
+    kept, left = dict(counts), {name: iter(head.tolist()) for name, head in heads.items()}
+    head = {name: next(rest, None) for name, rest in left.items()}
+    now = time_model.seconds(counts)
     for _ in range(room):
-        now = seconds((kept + taken).tolist())
-        open_layers = [k for k, head in enumerate(heads) if taken[k] < head.size]
-        marginal = {k: seconds((kept + taken + one[k]).tolist()) - now for k in open_layers}
-        ratio = {k: heads[k][taken[k]] / t if t > 0 else np.inf for k, t in marginal.items()}
-        best = max(ratio, key=ratio.__getitem__, default=None)
+        best, best_ratio, best_after = "", -1.0, now
+        for name, value in head.items():
+            if value is not None:
+                after = time_model.seconds({**counts, name: counts[name] + 1})
+                ratio = value / (after - now) if after > now else math.inf
+                if ratio > best_ratio:
+                    best, best_ratio, best_after = name, ratio, after
+        value = head.get(best)
         # cross-multiplied, so that T = 0 and a marginal cost of 0 need no rule of their own
-        if best is None or heads[best][taken[best]] * now < marginal[best] * gain * TIE:
+        if value is None or value * now < (best_after - now) * gain * TIE:
             break
-        gain += float(heads[best][taken[best]])
-        taken[best] += 1
-    return taken
+        gain += value
+        counts[best] += 1
+        now, head[best] = best_after, next(left[best], None)
+    return {name: counts[name] - kept[name] for name in counts}

@@ -41,7 +41,8 @@ def time_model(setup: "Setup", state: "ServerState") -> TimeModel:
         return setup.time_model
     kinds = _kinds(setup).values()
     profiles = {kind: device_time(setup.devices[kind], setup.config) for kind in kinds}
-    return fleet_time([fitted(state.evidence.get(k, Evidence()), profile) for k, profile in profiles.items()])
+    corrected = [fitted(state.evidence.get(kind, Evidence()), profile) for kind, profile in profiles.items()]
+    return fleet_time(corrected, setup.layer_sizes)
 
 
 def _kinds(setup: "Setup") -> dict[int, int]:

@@ -7,6 +7,7 @@ slowest device.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -89,30 +90,46 @@ class FleetTime:
         return max(device.seconds(counts) for device in self.devices)
 
 
-def fleet_time(devices: Sequence[DeviceTime]) -> LinearTime | KinkedTime | FleetTime:
+def fleet_time(devices: Sequence[DeviceTime], sizes: Counts) -> LinearTime | KinkedTime | FleetTime:
     """Return the simplest T of these devices: those that are never the slowest are left out.
 
     One device type that is slowest at every size keeps T linear, and with it the exact Algorithm 2.
+
+    Args:
+        sizes: weights of each layer, live or not.
     """
     if not devices:
         raise ValueError("devices=[], must name at least one")
     slowest: list[DeviceTime] = []
     for device in devices:
-        if any(_never_faster(other, device) for other in slowest):
+        if any(_never_faster(other, device, sizes) for other in slowest):
             continue
-        slowest = [other for other in slowest if not _never_faster(device, other)] + [device]
+        slowest = [other for other in slowest if not _never_faster(device, other, sizes)] + [device]
     return slowest[0] if len(slowest) == 1 else FleetTime(tuple(slowest))
 
 
-def _never_faster(a: DeviceTime, b: DeviceTime) -> bool:
-    """Return whether each part of a's time is at least b's, so that b can never be the one waited for."""
-    names = list(a.per_weight if isinstance(a, LinearTime) else a.ways)
-    # min over a's ways is at least min over b's when each way of a has a way of b below it everywhere
-    return a.constant >= b.constant and all(
-        any(theirs[0] <= mine[0] and theirs[1] <= mine[1] for theirs in b.lines(name))
-        for name in names
-        for mine in a.lines(name)
+def _never_faster(a: DeviceTime, b: DeviceTime, sizes: Counts) -> bool:
+    """Return whether a takes at least b's time whatever lives, so that nobody ever waits for b."""
+    # layers add up, so the largest lead that b could have is the sum of the largest in each layer
+    leads = (
+        max(_cost(b, name, n) - _cost(a, name, n) for n in _bends(a, b, name, size))
+        for name, size in sizes.items()
     )
+    return b.constant - a.constant + sum(leads) <= 0
+
+
+def _cost(device: DeviceTime, name: str, live: float) -> float:
+    return min(intercept + slope * live for intercept, slope in device.lines(name))
+
+
+def _bends(a: DeviceTime, b: DeviceTime, name: str, size: int) -> list[float]:
+    """Return where the difference of two devices' cost of a layer can be largest: its ends and its kinks."""
+    bends = [0.0, float(size)]
+    for device in (a, b):
+        for one, other in combinations(device.lines(name), 2):
+            if one[1] != other[1] and 0 < (crossing := (other[0] - one[0]) / (one[1] - other[1])) < size:
+                bends.append(crossing)
+    return bends
 
 
 def _check_seconds(name: str, value: float) -> None:

@@ -53,7 +53,12 @@ def round_time(
     """Return T of the fleet: linear if one device type is always the slowest and has no kinks."""
     assert all(list(device.layers) == list(names) for device in devices)
     distinct = {id(device): device for device in devices}.values()
-    return fleet_time([device_time(device, config) for device in distinct])
+    return fleet_time([device_time(device, config) for device in distinct], sizes_of(devices[0]))
+
+
+def sizes_of(device: Device) -> dict[str, int]:
+    """Return the weights of each layer of the device's model."""
+    return {name: layer.weights for name, layer in device.layers.items()}
 
 
 def device_time(device: Device, config: "Config") -> DeviceTime:
@@ -76,8 +81,7 @@ def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:
                 f"time.memory_limit={num_bytes}, but {device.name} has no memory measured for this model; "
                 "measure it: prunefl profile --model NAME --out FILE"
             )
-        weights = sum(layer.weights for layer in device.layers.values())
-        limits.append(device.memory.density_limit(num_bytes, weights))
+        limits.append(device.memory.density_limit(num_bytes, sum(sizes_of(device).values())))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
