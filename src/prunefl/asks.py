@@ -118,5 +118,7 @@ def group_lasso(model: nn.Module, ask: Ask) -> Tensor | float:
         if isinstance(module, nn.Linear | nn.Conv2d):
             squares = module.weight.square().flatten(2) if module.weight.dim() > 2 else module.weight.square()
             squares = squares.sum(2) if squares.dim() > 2 else squares
-            total = total + squares.sum(1).sqrt().sum() + squares.sum(0).sqrt().sum()
+            # the norm has no gradient at 0: a channel that is gone must not turn the others into NaN
+            norms = [squares.sum(side).clamp_min(1e-24).sqrt().sum() for side in (0, 1)]
+            total = total + norms[0] + norms[1]
     return ask.group_lasso * total

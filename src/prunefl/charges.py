@@ -5,13 +5,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prunefl.clock import Seconds, jitter_factor, participant_seconds, slowest
-from prunefl.devices import fastest
+from prunefl.devices import Device, fastest
 from prunefl.flops import step_flops
 from prunefl.masks import live_counts
 from prunefl.messages import InitialPlan, Order, Reply
 
 if TYPE_CHECKING:
     from prunefl.server import ServerState, Setup
+
+
+LASSO_SHARE = 17.65 / 11.24 - 1
+"""What a group lasso over all channels adds to the full model's step: the paper's Conv-2 on a Raspberry Pi."""
+
+LASSO_FLOPS = 8
+"""Per live weight and step: two squared norms and their two gradients."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Stretch:
     steps: float
     live: Mapping[str, int]
     full_gradient: bool
+    lasso: bool = False
 
 
 def initial_client(setup: "Setup", plan: InitialPlan) -> int:
@@ -105,7 +113,7 @@ def _stretches(setup: "Setup", order: Order, reply: Reply, live: Mapping[str, in
     if reply.segments:
         return [Stretch(segment.steps, segment.live, full_gradient=True) for segment in reply.segments]
     steps, ask = setup.config.training.local_steps, order.ask
-    done = [Stretch(steps, live, ask.collect or ask.dense_update)]
+    done = [Stretch(steps, live, ask.collect or ask.dense_update, ask.group_lasso > 0)]
     if ask.report == "gradient":
         done.append(Stretch(steps, live, full_gradient=True))
     if ask.swap:
@@ -119,14 +127,26 @@ def _seconds(
     setup: "Setup", order: Order, client: int, stretches: Sequence[Stretch], sent: Sequence[int]
 ) -> Seconds:
     device, seed = setup.devices[client], setup.config.run.seed
-    compute = sum(s.steps * device.step_seconds(s.live, s.full_gradient) for s in stretches)
+    compute = sum(s.steps * _step_seconds(setup, device, s) for s in stretches)
     jitter = jitter_factor(device, seed, order.round, client)
     return participant_seconds(device, compute, [len(order.model)], sent, jitter)
+
+
+def _step_seconds(setup: "Setup", device: Device, stretch: Stretch) -> float:
+    seconds = device.step_seconds(stretch.live, stretch.full_gradient)
+    if not stretch.lasso:
+        return seconds
+    density = sum(stretch.live.values()) / sum(setup.layer_sizes.values())
+    return seconds + LASSO_SHARE * density * device.dense_step_seconds()
 
 
 def _flops(setup: "Setup", stretches: Sequence[Stretch]) -> float:
     batch, total = setup.config.training.batch_size, setup.layer_sizes
     return sum(
-        s.steps * sum(step_flops(setup.positions, s.live, total, batch, s.full_gradient).values())
+        s.steps
+        * (
+            sum(step_flops(setup.positions, s.live, total, batch, s.full_gradient).values())
+            + (LASSO_FLOPS * sum(s.live.values()) if s.lasso else 0)
+        )
         for s in stretches
     )

@@ -38,6 +38,7 @@ def test_a_method_is_read_with_its_density_or_settings() -> None:
     assert parse_method("snip") == ("snip", {})
     assert parse_method("snip:0.3") == ("snip", {"pruning.density": "0.3"})
     assert parse_method("prunefl:data.alpha=1") == ("prunefl", {"data.alpha": "1"})
+    assert parse_method("my.module:method:0.3") == ("my.module:method", {"pruning.density": "0.3"})
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,11 @@ def test_a_ticket_trains_under_the_final_masks_of_another_run(tmp_path: Path) ->
     ticket = run("ticket", masks=str(tmp_path))
     assert all((ticket.masks[name] == mask).all() for name, mask in parent.masks.items())
     assert len({record["density"] for record in rounds(ticket)}) == 1
+
+
+def test_prunetrain_is_charged_for_its_regulariser() -> None:
+    plain, charged = rounds(run("conventional"))[0], rounds(run("prunetrain"))[0]
+    assert charged["seconds"]["compute"] / plain["seconds"]["compute"] == pytest.approx(17.65 / 11.24)
+    # 3 local steps, 8 operations a weight: 8 * 9 + 32 * 128 + 4 * 32 weights
+    assert charged["flops"] - plain["flops"] == pytest.approx(3 * 8 * (72 + 4096 + 128))
+    assert charged["bytes_up"] == plain["bytes_up"]

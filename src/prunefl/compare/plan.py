@@ -19,7 +19,8 @@ def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int]
     """Return the runs of every method with every seed, PruneFL's first.
 
     Args:
-        methods: METHOD, METHOD:DENSITY or METHOD:section.key=value[:section.key=value...].
+        methods: METHOD, METHOD:DENSITY or METHOD:section.key=value[:section.key=value...]; a method of
+            one's own is package.module:function.
         out: folder that will hold METHOD/seed-N.
     """
     specs = [parse_method(text) for text in _distinct(methods)]
@@ -36,6 +37,9 @@ def _distinct(methods: Sequence[str]) -> list[str]:
 def parse_method(text: str) -> tuple[str, dict[str, str]]:
     """Return a method's name and the settings that set this variant of it apart."""
     method, *parts = text.strip().split(":")
+    if parts and parts[0].isidentifier():
+        # package.module:function, a method of the user's own
+        method = f"{method}:{parts.pop(0)}"
     given: dict[str, str] = {}
     for part in parts:
         key, separator, value = part.partition("=")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from prunefl.masks import Masks
 from prunefl.messages import Ask, InitialPlan, Reply, State
+from prunefl.own import own_function
 
 if TYPE_CHECKING:
     from prunefl.config import Config
@@ -109,8 +110,11 @@ def pruners() -> dict[str, "Callable[[Config], Pruner]"]:
 
 
 def build_pruner(config: "Config") -> Pruner:
-    """Return the method that `run.method` names."""
-    known = pruners()
-    if config.run.method not in known:
-        raise ValueError(f"run.method={config.run.method!r}, must be one of {', '.join(known)}")
-    return known[config.run.method](config)
+    """Return the method that `run.method` names: one of ours, or `package.module:function`."""
+    known, name = pruners(), config.run.method
+    if ":" in name:
+        made: Pruner = own_function("run.method", name)(config)
+        return made
+    if name not in known:
+        raise ValueError(f"run.method={name!r}, must be one of {', '.join(known)} or package.module:function")
+    return known[name](config)

@@ -1,5 +1,6 @@
 """Figures that appear when their runs are there: tickets, SNIP at several densities, limits, sweeps."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -80,12 +81,19 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
             caption="Mean over seeds; the band is the 95 % confidence interval.",
             x_label=key,
             y_label=y_label,
-            curves=tuple(_sweep_curve(key, family, measure) for family in _families(key, variants)),
+            curves=tuple(
+                _sweep_curve(key, family, measure, _most(y_label)) for family in _families(key, variants)
+            ),
             group=f"sweep-{key}",
             tab=tab,
         )
         for tab, y_label, measure in measures
     ]
+
+
+def _most(y_label: str) -> float:
+    """Return the largest value that the axis can show: a band must not claim 120 % accuracy."""
+    return 100.0 if "%" in y_label else math.inf
 
 
 def _families(key: str, variants: Sequence[Variant]) -> list[list[Variant]]:
@@ -100,11 +108,11 @@ def _apart_from(key: str, variant: Variant) -> str:
     return label_of(variant.method, {name: v for name, v in variant.settings.items() if name != key})
 
 
-def _sweep_curve(key: str, family: Sequence[Variant], measure: Callable[[Run], float]) -> Curve:
+def _sweep_curve(key: str, family: Sequence[Variant], measure: Callable[[Run], float], most: float) -> Curve:
     estimates = [estimate([measure(run) for run in variant.runs]) for variant in family]
     banded = all(e.half is not None for e in estimates)
-    low = [e.mean - (e.half or 0) for e in estimates] if banded else ()
-    high = [e.mean + (e.half or 0) for e in estimates] if banded else ()
+    low = [max(0.0, e.mean - (e.half or 0)) for e in estimates] if banded else ()
+    high = [min(most, e.mean + (e.half or 0)) for e in estimates] if banded else ()
     x = [float(variant.settings[key]) for variant in family]
     label = _apart_from(key, family[0])
     return Curve(family[0].key, label, x, [e.mean for e in estimates], low, high)
