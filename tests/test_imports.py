@@ -15,7 +15,7 @@ LAYERS = [
     "trainer asks initial client",
     "pruners",
     "charges replies observed server",
-    "loop records round_record checkpoint artifact evaluate simulator runner train flower report compare loggers "
+    "loop records round_record checkpoint artifact evaluate simulator runner training flower report compare loggers "
     "export profile bench",
     "commands",
     "cli",

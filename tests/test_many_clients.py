@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import TensorDataset
 from tasks import small_config
 from prunefl.models import conv2
-from prunefl.train import train
+from prunefl.training import train
 torch.set_num_threads(1)
 clients = [TensorDataset(torch.rand(6, 1, 28, 28), torch.arange(6) % 10) for _ in range(1000)]
 config = small_config(

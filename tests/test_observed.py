@@ -11,7 +11,7 @@ from prunefl.loop import run_rounds
 from prunefl.masks import density
 from prunefl.server import ServerState, Setup, start
 from prunefl.simulator import Simulator
-from prunefl.train import prepare, train
+from prunefl.training import prepare, train
 from tasks import small_clients, small_config, small_data, small_model
 
 TEST = small_data(100, seed=99)

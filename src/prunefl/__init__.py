@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from prunefl.export import load
     from prunefl.runner import Run
     from prunefl.sparse import densify, sparsify
-    from prunefl.train import run_config, train
+    from prunefl.training import run_config, train
 
 __all__ = ["Config", "Run", "densify", "load", "run_config", "sparsify", "train"]
 
@@ -17,9 +17,9 @@ _HOMES = {
     "Run": "prunefl.runner",
     "densify": "prunefl.sparse",
     "load": "prunefl.export",
-    "run_config": "prunefl.train",
+    "run_config": "prunefl.training",
     "sparsify": "prunefl.sparse",
-    "train": "prunefl.train",
+    "train": "prunefl.training",
 }
 
 
@@ -27,7 +27,4 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: `prunefl --help` must not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'prunefl' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    # kept, for importing prunefl.train has just put the module where the function is looked for
-    globals()[name] = value
-    return value
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -16,7 +16,7 @@ from prunefl.artifact import load_model
 from prunefl.flower import keys
 from prunefl.flower.letters import seal, unseal
 from prunefl.masks import digest
-from prunefl.train import run_config
+from prunefl.training import run_config
 
 CONFIG = """
 [run]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prunefl import loggers
-from prunefl.train import train
+from prunefl.training import train
 from tasks import small_clients, small_config, small_data, small_model
 
 CONFIG = {"run": {"method": "snip", "seed": 3}, "data": {"name": "digits"}}

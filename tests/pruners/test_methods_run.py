@@ -8,7 +8,7 @@ import pytest
 
 from prunefl.pruners import pruners
 from prunefl.runner import Run
-from prunefl.train import train
+from prunefl.training import train
 from tasks import small_clients, small_config, small_data, small_model
 
 FIXED = ("snip", "synflow", "erk", "set", "rigl", "feddst", "dpf", "iterative")

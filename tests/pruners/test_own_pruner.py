@@ -6,7 +6,7 @@ import pytest
 
 from prunefl.masks import live_counts
 from prunefl.pruners import build_pruner
-from prunefl.train import train
+from prunefl.training import train
 from tasks import small_clients, small_config, small_data, small_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -167,7 +167,7 @@ def _locked(file: IO[str]) -> bool:
 
 
 def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -> None:
-    from prunefl.train import run_config
+    from prunefl.training import run_config
 
     for job in jobs:
         if stop():

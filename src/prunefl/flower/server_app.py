@@ -26,7 +26,7 @@ from prunefl.records import Record
 from prunefl.replies import RoundFailed
 from prunefl.runner import execute
 from prunefl.server import Setup, whole_order
-from prunefl.train import build_model, load_data, prepare
+from prunefl.training import build_model, load_data, prepare
 
 app = ServerApp()
 

