@@ -16,8 +16,8 @@ from prunefl.flower.worker import Place, Worker
 from prunefl.masks import digest
 from prunefl.messages import Ask
 from prunefl.server import begin_round, start, whole_order
-from prunefl.training import build_model, load_data, prepare
 from prunefl.trainer import Trainer
+from prunefl.training import build_model, load_data, prepare
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},

@@ -23,8 +23,8 @@ from prunefl.flower.letters import Letter, LetterError, seal, unseal
 from prunefl.flower.orders import reply_letter, text, to_order
 from prunefl.flower.processes import die_with_parent
 from prunefl.masks import prunable_names
-from prunefl.training import build_model, load_data
 from prunefl.trainer import Trainer
+from prunefl.training import build_model, load_data
 
 ANY_MODEL = "*"
 
