@@ -11,7 +11,7 @@ namespace prunefl {
 namespace {
 
 constexpr int KEPT_SIZES = 6;
-constexpr int WINDOW_BYTES = 20000;  // of input that a block reads for one tile: most of a first-level cache
+constexpr int WINDOW_BYTES = 28000;  // of input that a block reads for one tile: most of a first-level cache
 constexpr int TILE_FLOATS = 96;
 constexpr int FEWEST_WEIGHTS = 12;  // of one row and block: fewer do not repay loading and storing the tile
 

@@ -58,12 +58,16 @@ KERNEL void backward_row(const float* __restrict x, float* __restrict dx, ptrdif
     Vec g[V];
     UNROLL for (int v = 0; v < V; v++) g[v] = load(dy + v * LANES);
     const auto step = [&](int k) __attribute__((always_inline)) {
-        const ptrdiff_t at = column[k] * stride;
+        const float* from = x + column[k] * stride;
+        float* to = dx + column[k] * stride;
         Vec product{};
-        if (WEIGHT) UNROLL for (int v = 0; v < V; v++) product += g[v] * load(x + at + v * LANES);
+        if (WEIGHT) {
+            product = g[0] * load(from);
+            UNROLL for (int v = 1; v < V; v++) product += g[v] * load(from + v * LANES);
+        }
         if (INPUT) {
             const Vec w = splat(value[k]);
-            UNROLL for (int v = 0; v < V; v++) store(dx + at + v * LANES, load(dx + at + v * LANES) + w * g[v]);
+            UNROLL for (int v = 0; v < V; v++) store(to + v * LANES, load(to + v * LANES) + w * g[v]);
         }
         return product;
     };

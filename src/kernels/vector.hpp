@@ -21,11 +21,26 @@ INLINE Vec load_first(const float* p, int count) { return _mm512_maskz_loadu_ps(
 INLINE void store_first(float* p, Vec v, int count) { _mm512_mask_storeu_ps(p, (1u << count) - 1u, v); }
 #elif defined(__AVX2__) && PRUNEFL_LANES == 8
 alignas(32) static const int32_t FIRST[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-INLINE __m256i first_lanes(int count) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(FIRST + 8 - count));
+INLINE Vec load_first(const float* p, int count) {
+    if (count == LANES) return load(p);
+    return _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(FIRST + 8 - count)));
 }
-INLINE Vec load_first(const float* p, int count) { return _mm256_maskload_ps(p, first_lanes(count)); }
-INLINE void store_first(float* p, Vec v, int count) { _mm256_maskstore_ps(p, first_lanes(count), v); }
+// In pieces: AMD's masked store takes longer than all of them.
+INLINE void store_first(float* p, Vec v, int count) {
+    if (count == LANES) return store(p, v);
+    __m128 rest = _mm256_castps256_ps128(v);
+    if (count & 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (count & 2) {
+        _mm_storel_pi(reinterpret_cast<__m64*>(p), rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+    }
+    if (count & 1) _mm_store_ss(p, rest);
+}
 #else
 INLINE Vec load_first(const float* p, int count) {
     if (count == LANES) return load(p);
