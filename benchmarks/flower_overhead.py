@@ -13,6 +13,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context, Message
@@ -106,8 +108,7 @@ def start_ours(members: Crew, folder: Path, port: int, secret: Path, resident: b
 
 
 def start_stock(members: Crew, folder: Path, port: int) -> None:
-    """Start Flower's own commands with its own settings."""
-    members.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
+    """Start Flower's own SuperNodes with its own settings; its SuperLink has to know their keys before."""
     base = dict(members.environment)
     for client in range(CLIENTS):
         members.environment = {**base, "FLWR_HOME": str(folder / f"c{client}")}
@@ -159,14 +160,18 @@ def measure(kind: str, rounds: int) -> list[float]:
         }
         with crew(folder / "logs", environment) as members:
             if kind == "stock":
-                start_stock(members, folder, port)
+                members.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
+                nodes = partial(start_stock, members, folder, port)
             else:
                 start_ours(members, folder, port, secret, kind == "resident")
-            return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), members)
+                nodes = partial(int)
+            return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), members, nodes)
 
 
-def follow(folder: Path, address: str, secret: bytes, members: Crew) -> list[float]:
-    """Start the run, wait for its end and return the rounds' seconds."""
+def follow(
+    folder: Path, address: str, secret: bytes, members: Crew, nodes: Callable[[], object]
+) -> list[float]:
+    """Start the run and perhaps nodes, wait for the end and return the rounds' seconds."""
     ca = folder / "keys" / "ca.pem"
     control.wait_until_healthy(address, ca, 60, members.ended)
     text = (control.APP / "pyproject.toml").read_text()
@@ -179,6 +184,7 @@ def follow(folder: Path, address: str, secret: bytes, members: Crew) -> list[flo
     with control.connect(address, secret, ca) as client:
         options: dict[str, str | bool] = {"folder": str(folder)}
         run = control.start_run(client, keys.read_register(folder / "keys"), options)
+        nodes()
         while (status := control.run_status(client, run))[0] != "finished":
             if members.ended():
                 raise RuntimeError(last_words(folder / "logs" / f"{members.ended()[0]}.log", 10))

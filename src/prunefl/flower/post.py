@@ -1,6 +1,7 @@
-"""Letters over Flower's Grid: each answer is fetched on its own, so that one that hangs delays no other."""
+"""Letters over Flower's Grid. An answer that hangs on its way must not keep back the others."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,12 @@ from flwr.serverapp import Grid
 
 from prunefl.flower.carriage import from_records, to_records
 
-THREADS = 16
+THREADS = 32
+GROUPS = 2
+"""Requests in which answers are looked for at a time: each costs the SuperLink milliseconds."""
+
+STALL = 3.0
+"""Seconds after which a fetch counts as hanging and what else it looked for is looked for anew."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,8 @@ class Post:
     def __init__(self, grid: Grid, max_bytes: int) -> None:
         self._grid, self._max_bytes = grid, max_bytes
         self._pool = ThreadPoolExecutor(THREADS, "post")
-        self._open: dict[str, Future[Answer | None] | None] = {}
+        self._open: set[str] = set()
+        self._jobs: dict[Future[list[Answer]], tuple[Sequence[str], float]] = {}
 
     def online(self) -> dict[int, str]:
         """Return the nodes that are there, each with the time since when: a new time means a new process."""
@@ -45,39 +52,50 @@ class Post:
         ]
         names = list(self._grid.push_messages(messages)) if messages else []
         sent = {node: name for node, name in zip(letters, names, strict=False) if name}
-        self._open.update(dict.fromkeys(sent.values()))
+        self._open.update(sent.values())
         return sent
 
     def fetch(self) -> list[Answer]:
         """Return the answers that have come since the last call."""
         answers = []
-        for name, job in list(self._open.items()):
-            if job is None:
-                self._open[name] = self._pool.submit(self._pull, name)
-            elif job.done():
-                answer = job.result()
-                self._open[name] = None
-                if answer is not None:
-                    del self._open[name]
-                    answers.append(answer)
+        for job in [job for job in self._jobs if job.done()]:
+            del self._jobs[job]
+            answers += [answer for answer in job.result() if answer.message in self._open]
+            self._open -= {answer.message for answer in answers}
+        self._look_for_more(time.monotonic())
         return answers
+
+    def _look_for_more(self, now: float) -> None:
+        young = [names for names, started in self._jobs.values() if now - started < STALL]
+        asked = {name for names in young for name in names}
+        names = sorted(self._open - asked)
+        size = -(-len(names) // GROUPS)
+        for start in range(0, len(names), max(1, size)):
+            if len(self._jobs) < THREADS:
+                group = names[start : start + size]
+                self._jobs[self._pool.submit(self._pull, group)] = (group, now)
 
     def forget(self, name: str) -> None:
         """Do not look for this answer any more."""
-        self._open.pop(name, None)
+        self._open.discard(name)
 
-    def _pull(self, name: str) -> Answer | None:
+    def _pull(self, names: Sequence[str]) -> list[Answer]:
         try:
-            for message in self._grid.pull_messages([name]):
-                if message.has_error():
-                    return Answer(
-                        name, trouble=_one_line(message.error.reason or f"error {message.error.code}")
-                    )
-                return Answer(name, from_records(message.content, self._max_bytes))
+            return [self._answer(message) for message in self._grid.pull_messages(names)]
         except Exception as error:
             # Whatever a node sent, or Flower made of it, ends here: it is that node's loss alone.
-            return Answer(name, trouble=_one_line(f"{type(error).__name__}: {error}"))
-        return None
+            if len(names) == 1:
+                return [Answer(names[0], trouble=_one_line(f"{type(error).__name__}: {error}"))]
+            return [answer for name in names for answer in self._pull([name])]
+
+    def _answer(self, message: Message) -> Answer:
+        name = message.metadata.reply_to_message_id
+        if message.has_error():
+            return Answer(name, trouble=_one_line(message.error.reason or f"error {message.error.code}"))
+        try:
+            return Answer(name, from_records(message.content, self._max_bytes))
+        except ValueError as error:
+            return Answer(name, trouble=_one_line(str(error)))
 
     def __enter__(self) -> "Post":
         return self
