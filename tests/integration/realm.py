@@ -98,7 +98,7 @@ class Realm:
         done = self.rounds()
         return done[-1]["round"] if done else 0
 
-    def wait(self, what: str, ready: Callable[[], object], seconds: float = 60.0) -> None:
+    def wait(self, what: str, ready: Callable[[], object], seconds: float = 150.0) -> None:
         """Return when something has happened; say what has not, and what everyone said, if it takes too long."""
         limit = time.monotonic() + seconds
         while not ready():

@@ -56,9 +56,9 @@ def test_simulator_and_real_processes_end_with_the_same_bits(tmp_path, monkeypat
         expected = simulated(town.config, tmp_path / "simulated", monkeypatch)
         town.start_server()
         clients = [town.start_client(client) for client in range(3)]
-        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 120)
+        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 240)
         assert town.processes["server"].returncode == 0, town.said("server")
-        town.wait("the clients' end", lambda: all(client.poll() == 0 for client in clients), 20)
+        town.wait("the clients' end", lambda: all(client.poll() == 0 for client in clients), 60)
         assert town.mine() == []
     values, masks, _ = load_model(tmp_path / "r" / "run" / "model.safetensors")
     expected_values, expected_masks, _ = load_model(expected.folder / "model.safetensors")
@@ -129,14 +129,14 @@ def test_fault_drill(tmp_path, monkeypatch):
         town.start_server()
         for client in range(3):
             town.start_client(client)
-        town.wait("round 3", lambda: town.round() >= 3, 120)
+        town.wait("round 3", lambda: town.round() >= 3, 240)
 
         # So that the drill is over before the run is, on any machine: no round is shorter than a second.
         forger = Forger(town.state("client-0"), slowly)
         strangers(town, tmp_path)
         family = town.family("client-1")
         town.kill("client-1")
-        town.wait("the end of all that client 1 had started", lambda: not set(family) & set(living()), 10)
+        town.wait("the end of all that client 1 had started", lambda: not set(family) & set(living()), 30)
         mark = town.round()
         town.wait("a round without client 1", lambda: left_out(town, 1, mark))
         mark = town.round()
@@ -162,7 +162,7 @@ def test_fault_drill(tmp_path, monkeypatch):
             )
             town.start_server("--resume")
             all_there = functools.partial(all_took_part, town, mark + 2)
-            town.wait("all clients after the server's death", all_there, 90)
+            town.wait("all clients after the server's death", all_there, 240)
             # The last may have been written down without having been kept; all others must be as they were.
             assert town.rounds()[: len(done) - 1] == done[:-1]
 
@@ -180,9 +180,9 @@ def test_fault_drill(tmp_path, monkeypatch):
 
         assert town.round() < rounds - 1, "the drill has to be over before the run is"
 
-        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 120)
+        town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 240)
         assert town.processes["server"].returncode == 0, town.said("server")
-        town.wait("the end of all", lambda: town.mine() == [], 20)
+        town.wait("the end of all", lambda: town.mine() == [], 60)
     assert [record["round"] for record in town.rounds()] == list(range(1, rounds + 1))
     undisturbed = simulated(town.config, tmp_path / "simulated", monkeypatch)
     end = json.loads((town.run / "records.jsonl").read_text().splitlines()[-1])
@@ -196,13 +196,13 @@ def test_ctrl_c_leaves_no_process(tmp_path):
         town.config.write_text(config)
         town.start_server()
         town.start_client(0)
-        town.wait("a round", lambda: town.round() >= 1, 90)
+        town.wait("a round", lambda: town.round() >= 1, 240)
         assert len(town.family("server")) >= 4
         assert len(town.family("client-0")) >= 5
         for name in ("server", "client-0"):
             town.processes[name].send_signal(signal.SIGINT)
         for name in ("server", "client-0"):
-            assert town.processes[name].wait(20) == 0
+            assert town.processes[name].wait(60) == 0
         assert town.mine() == []
         assert "go on later with --resume" in town.said("server")
         assert not list(town.folder.rglob(".secret"))
