@@ -21,6 +21,7 @@ CHOICES = ("auto", "sparse", "dense")
 AWARE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Sequential: FusedSequential,
     nn.Conv2d: layout.OrderedConv2d,
+    nn.ReLU: layout.OrderedReLU,
     nn.BatchNorm2d: layout.OrderedBatchNorm2d,
     nn.MaxPool2d: layout.OrderedMaxPool2d,
     nn.AdaptiveAvgPool2d: layout.OrderedAdaptiveAvgPool2d,

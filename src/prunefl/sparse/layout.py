@@ -30,24 +30,60 @@ class _ToTorch(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = torch.empty(x.shape)
-        _kernels.to_torch(_size(x), x.data_ptr(), out.data_ptr(), torch.get_num_threads())
-        return out
+        return _ordered(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.contiguous()
-        out = empty_ours(_size(gradient))
-        _kernels.from_torch(_size(gradient), gradient.data_ptr(), out.data_ptr(), torch.get_num_threads())
-        return out
+        return _ours(gradient)
+
+
+class _ToOurs(torch.autograd.Function):
+    """The same tensor with the batch innermost."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return _ours(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _ordered(gradient)
 
 
 def as_torch(x: Tensor) -> Tensor:
     """Return the tensor in torch's order, itself if it is already."""
-    if is_ours(x) and x.dtype == torch.float32 and x.device.type == "cpu":
-        ordered: Tensor = _ToTorch.apply(x)  # type: ignore[no-untyped-call]
-        return ordered
+    if is_ours(x) and _movable(x):
+        x = _ToTorch.apply(x)  # type: ignore[no-untyped-call]
     return x
+
+
+def as_ours(x: Tensor) -> Tensor:
+    """Return the tensor with the batch innermost, itself if it is already."""
+    if not is_ours(x) and _movable(x):
+        x = _ToOurs.apply(x)  # type: ignore[no-untyped-call]
+    return x
+
+
+def _movable(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and x.device.type == "cpu" and x.dim() == 4
+
+
+def _ordered(x: Tensor) -> Tensor:
+    """Return a copy in torch's order."""
+    if not is_ours(x):
+        return x.contiguous()
+    out = torch.empty(x.shape)
+    _kernels.to_torch(_size(x), x.data_ptr(), out.data_ptr(), torch.get_num_threads())
+    return out
+
+
+def _ours(x: Tensor) -> Tensor:
+    """Return a copy with the batch innermost."""
+    if is_ours(x):
+        return x
+    x = x.contiguous()
+    out = empty_ours(_size(x))
+    _kernels.from_torch(_size(x), x.data_ptr(), out.data_ptr(), torch.get_num_threads())
+    return out
 
 
 def _size(x: Tensor) -> tuple[int, int, int, int]:
@@ -56,11 +92,13 @@ def _size(x: Tensor) -> tuple[int, int, int, int]:
 
 
 class OrderedConv2d(nn.Conv2d):
-    """A dense Conv2d that takes either order."""
+    """A dense Conv2d that keeps the order it is given."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return what Conv2d returns, in torch's order."""
-        return super().forward(as_torch(input))
+        """Return what Conv2d returns."""
+        if not is_ours(input):
+            return super().forward(input)
+        return as_ours(super().forward(as_torch(input)))
 
 
 class OrderedFlatten(nn.Flatten):
@@ -69,6 +107,14 @@ class OrderedFlatten(nn.Flatten):
     def forward(self, input: Tensor) -> Tensor:
         """Return what Flatten returns."""
         return super().forward(as_torch(input))
+
+
+class OrderedReLU(nn.ReLU):
+    """A ReLU that never works in place: on the views that layers here return, that copies whole tensors."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return what ReLU returns."""
+        return torch.relu(input)
 
 
 class OrderedBatchNorm2d(nn.BatchNorm2d):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from prunefl.masks import packed_bits
-from prunefl.sparse.layout import as_torch
+from prunefl.sparse.layout import as_ours, as_torch, is_ours
 from prunefl.sparse.pruned import Collection, PrunedLayer, wrong_shape
 from prunefl.sparse.spec import Spec
 
@@ -42,7 +42,9 @@ class MaskedLayer(PrunedLayer):
         """Return what the plain layer with these weights returns."""
         self.weight.live_bits = self.bits  # type: ignore[attr-defined]
         weight = _LiveWeight.apply(self.weight, self, self.collection)  # type: ignore[no-untyped-call]
-        return self.spec.apply(as_torch(x), weight, self.bias)
+        if not is_ours(x):
+            return self.spec.apply(x, weight, self.bias)
+        return as_ours(self.spec.apply(as_torch(x), weight, self.bias))
 
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's shape."""

@@ -84,7 +84,7 @@ def _attach(modules: list[nn.Module], at: int, link: Link) -> int:
     while at < len(modules):
         module = modules[at]
         pool = None if link.pool or link.layer.is_linear else _pool_of(module)
-        if type(module) is nn.ReLU and not _has_hooks(module):
+        if isinstance(module, nn.ReLU) and not _has_hooks(module):
             link.relu = True
         elif pool is not None:
             link.pool = pool
