@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prunefl.compare import Job, Progress, plan_comparison, plan_lottery, run_jobs
-from prunefl.compare.jobs import last_round, only_one
+from prunefl.compare.folders import final_density, finished, last_round, only_one
 from prunefl.config import Config, dump, override
 
 SETTINGS = [
@@ -90,7 +90,7 @@ def test_a_stopped_comparison_goes_on_to_the_same_numbers(straight: Path, tmp_pa
 
 def test_runs_side_by_side_killed_half_way_come_to_the_same_numbers(straight: Path, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(dump(small()))
-    out, watched = tmp_path / "out", tmp_path / "out" / "conventional" / "seed-0" / "records.jsonl"
+    out, watched = tmp_path / "out", tmp_path / "out" / "conventional" / "seed-0"
     words = ["compare", str(tmp_path / "c.toml"), "--methods", "prunefl,conventional", "--seeds", "1"]
     command = [sys.executable, "-c", "from prunefl.cli import main; main()", *words]
     command += ["--jobs", "2", "--out", str(out), "--no-report"]
@@ -114,7 +114,7 @@ def test_another_config_in_the_same_folder_is_refused(straight: Path) -> None:
 
 
 def test_two_processes_never_work_at_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prunefl.compare.jobs.LOCK_SECONDS", 0.3)
+    monkeypatch.setattr("prunefl.compare.folders.LOCK_SECONDS", 0.3)
     job = plan(tmp_path)[0]
     job.folder.mkdir(parents=True)
     with only_one(job.folder), pytest.raises(ValueError, match="another process is at this run"):
@@ -147,8 +147,10 @@ def test_a_ticket_starts_from_the_same_weights_and_the_other_from_others(
     ]
 
 
-def test_the_last_round_is_read_from_the_end_of_a_damaged_file(tmp_path: Path) -> None:
+def test_the_last_record_is_read_from_the_end_of_a_damaged_file(tmp_path: Path) -> None:
+    assert (last_round(tmp_path), finished(tmp_path)) == (0, False)
     path = tmp_path / "records.jsonl"
-    assert last_round(path) == 0
     path.write_text('{"kind":"round","round":7}\n{"kind":"rou')
-    assert last_round(path) == 7
+    assert (last_round(tmp_path), finished(tmp_path)) == (7, False)
+    path.write_text('{"kind":"round","round":7}\n{"kind":"end","rounds":7,"density":0.5}\n')
+    assert (last_round(tmp_path), finished(tmp_path), final_density(tmp_path)) == (7, True, 0.5)

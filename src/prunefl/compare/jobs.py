@@ -1,34 +1,27 @@
 """Do what is missing of a list of runs: here, or side by side in processes of their own."""
 
 import ctypes
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from prunefl import config as settings
 from prunefl.checkpoint import write_atomically
+from prunefl.compare.folders import final_density, finished, last_line, last_round, only_one
 from prunefl.config import Config
-from prunefl.records import Record, read_records
+from prunefl.records import Record
 from prunefl.report.runs import VARIANT_FILE
 from prunefl.runner import refuse_other_config
 
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed."""
-
-LOCK_FILE = "lock"
-"""Held by whichever process is at a run."""
-
-LOCK_SECONDS = 60.0
-"""How long to wait for a run that another process is still ending."""
 
 NO_DENSITY = "the run that gives its density did not end"
 _MAIN = "from prunefl.cli import main; main()"
@@ -77,22 +70,6 @@ class Results:
     def failures(self) -> list[Progress]:
         """Return the runs that failed."""
         return [progress for progress in self.states.values() if progress.state == "failed"]
-
-
-def finished(folder: Path) -> bool:
-    """Return whether a folder holds a run that came to its end."""
-    records = _records(folder)
-    return bool(records) and records[-1]["kind"] == "end"
-
-
-def final_density(folder: Path) -> float:
-    """Return the density that a finished run ended with."""
-    return float(_records(folder)[-1]["density"])
-
-
-def _records(folder: Path) -> list[Record]:
-    path = folder / "records.jsonl"
-    return read_records(path) if path.exists() else []
 
 
 def completed(job: Job) -> Config:
@@ -146,26 +123,6 @@ def prepare(job: Job, workers: int) -> Config:
     return config
 
 
-@contextmanager
-def only_one(folder: Path) -> Iterator[int]:
-    """Hold a run folder's lock and yield its descriptor; a process that inherits it holds it too."""
-    until = time.monotonic() + LOCK_SECONDS
-    with (folder / LOCK_FILE).open("a") as file:
-        while not _locked(file):
-            if time.monotonic() > until:
-                raise ValueError(f"{folder}: another process is at this run; wait for it or stop it")
-            time.sleep(_POLL_SECONDS)
-        yield file.fileno()
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -> None:
     from prunefl.training import run_config
 
@@ -180,7 +137,7 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
             config = prepare(job, 0)
             with only_one(job.folder):
                 run = run_config(config, job.folder, resume=True, on_record=_teller(job, tell, stop))
-            done = last_round(job.folder / "records.jsonl")
+            done = last_round(job.folder)
             tell(Progress(job, done, "done" if run.finished else "stopped"))
 
 
@@ -263,37 +220,12 @@ def _collect(running: Running, tell: OnProgress) -> None:
     for folder, (job, process) in list(running.items()):
         code = process.poll()
         if code is None:
-            tell(Progress(job, last_round(folder / "records.jsonl"), "running"))
+            tell(Progress(job, last_round(folder), "running"))
             continue
         del running[folder]
         if finished(folder):
             tell(Progress(job, job.config.run.rounds, "done"))
         elif code == 130:
-            tell(Progress(job, last_round(folder / "records.jsonl"), "stopped"))
+            tell(Progress(job, last_round(folder), "stopped"))
         else:
-            tell(Progress(job, last_round(folder / "records.jsonl"), "failed", _last_line(folder / LOG_FILE)))
-
-
-def last_round(path: Path) -> int:
-    """Return the last round in a record file, reading only its end; 0 if there is none."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        tail = _tail(file, 1 << 16)
-    for line in reversed(tail.splitlines()):
-        try:
-            return int(json.loads(line).get("round", 0))
-        except (ValueError, AttributeError):
-            continue
-    return 0
-
-
-def _tail(file: IO[bytes], length: int) -> bytes:
-    file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - length))
-    return file.read()
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
-    return lines[-1].removeprefix("prunefl: ") if lines else "it left no message"
+            tell(Progress(job, last_round(folder), "failed", last_line(folder / LOG_FILE)))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from prunefl import config as settings
-from prunefl.compare.jobs import Job, final_density, finished
+from prunefl.compare.folders import final_density, finished
+from prunefl.compare.jobs import Job
 from prunefl.config import Config
 from prunefl.pruners import build_pruner
 from prunefl.pruners.survivors import NoDensity
