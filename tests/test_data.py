@@ -342,6 +342,17 @@ def test_two_builders_at_once_leave_one_cache(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_where_the_data_folder_cannot_be_written_to_the_users_cache_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRUNEFL_CACHE", str(tmp_path / "user"))
+    (tmp_path / "file").write_text("no folder can be made in here")
+    built = cache.cached("n", "k", lambda f: cache.write_json(f, "x", 1), beside=tmp_path / "file")
+    assert built == tmp_path / "user" / "data" / "n-k"
+    with pytest.raises(ValueError, match=r"data\.cache=.*cannot be written to"):
+        cache.cached("n", "k", lambda f: None, beside=None, folder=tmp_path / "file")
+
+
 def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
     (tmp_path / "pixels.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(ValueError, match=r"pixels\.npy' is damaged.*delete its folder"):

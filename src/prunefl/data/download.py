@@ -90,7 +90,10 @@ def _fetch_with_patience(remote: Remote, part: Path, progress: Progress, pause_s
         except (OSError, http.client.HTTPException) as error:
             failure = error
     kept = part.stat().st_size if part.exists() else 0
-    raise ValueError(f"{remote.url}: {failure} ({kept} bytes are kept; the same command goes on from there)")
+    hint = "" if isinstance(failure, urllib.error.HTTPError) else ": is there an internet connection?"
+    raise ValueError(
+        f"{remote.url}: {failure}{hint} ({kept} bytes are kept; the same command goes on from there)"
+    )
 
 
 def _continue(remote: Remote, part: Path, progress: Progress) -> bool:
