@@ -27,6 +27,7 @@ def first_record(setup: Setup, data: str, version: str) -> Record:
         "layers": layers,
         "clients": len(setup.devices),
         "devices": [device.name for device in setup.devices],
+        "device_notes": {device.name: device.note for device in setup.devices if device.note},
     }
 
 

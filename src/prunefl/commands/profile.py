@@ -26,7 +26,7 @@ def profile(
     batch: Annotated[int, typer.Option(min=1, help="Samples in a mini-batch.")] = 20,
     threads: Annotated[int, typer.Option(min=1, help="Threads that a client computes with.")] = 1,
     bandwidth: Annotated[
-        float, typer.Option(help="Bytes a second each way; 0: the link costs nothing.")
+        float, typer.Option(min=0, help="Bytes a second each way; 0: the link costs nothing.")
     ] = 0.0,
     name: Annotated[str, typer.Option(help="What to call this device.")] = "this machine",
     classes: Annotated[int, typer.Option(help="Classes; 0: the paper's for a known model.")] = 0,
