@@ -6,6 +6,7 @@ import typer
 
 from prunefl.commands.bench_inference import inference
 from prunefl.commands.bench_reconfigure import bench_reconfigure
+from prunefl.commands.bench_step import layers, step
 from prunefl.commands.bench_wire import bench_wire
 from prunefl.commands.client import client
 from prunefl.commands.compare import compare
@@ -53,6 +54,8 @@ bench = typer.Typer(
 bench.command("inference")(inference)
 bench.command("reconfigure")(bench_reconfigure)
 bench.command("wire")(bench_wire)
+bench.command("step")(step)
+bench.command("layers")(layers)
 app.add_typer(bench, name="bench")
 
 

@@ -30,6 +30,9 @@ USUAL = {"linear": 0.6, "conv": 0.65}
 HYSTERESIS = 0.1
 """A layer changes sides only when the density is past the break-even by this fraction of it."""
 
+LEAST = 0.3
+"""Below this no measurement counts: alone, a small layer's time is Python's, which a run of layers shares."""
+
 MEASURED_AT = (0.2, 0.6)
 REPEATS = 7
 
@@ -91,7 +94,7 @@ def _write_first(path: Path, content: dict[str, object]) -> None:
 
 
 def _measured(spec: Spec, size: tuple[int, ...]) -> float:
-    """Return the density at which a sparse step takes as long as a dense one, between 0 and 1."""
+    """Return the density at which a sparse step takes as long as a dense one, at most 1."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(size, generator=generator)
     dense = _seconds(_dense_step(spec, x))
@@ -103,7 +106,7 @@ def _measured(spec: Spec, size: tuple[int, ...]) -> float:
         times.append(_seconds(_sparse_step(spec, x, mask)))
     # A sparse step takes a + b·density
     slope = max((times[1] - times[0]) / (high - low), 1e-12)
-    return min(1.0, max(0.0, low + (dense - times[0]) / slope))
+    return min(1.0, max(LEAST, low + (dense - times[0]) / slope))
 
 
 def _dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:

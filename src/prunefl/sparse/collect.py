@@ -28,9 +28,9 @@ def collect_gradients(
         for name, total in (sums or {}).items():
             collection = Collection(total, squared=mode == "square")
             if name in layers:
-                _check_shape(name, total, tuple(layers[name].live_mask().shape))
+                _check_shape(name, total, tuple(layers[name].dense_shape))
+                undo.callback(setattr, layers[name], "collection", layers[name].collection)
                 layers[name].collection = collection
-                undo.callback(setattr, layers[name], "collection", None)
             elif name in parameters:
                 _check_shape(name, total, tuple(parameters[name].shape))
                 hook = parameters[name].register_hook(collection.add)

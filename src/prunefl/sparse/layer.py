@@ -38,6 +38,11 @@ class SparseLayer(PrunedLayer):
             weight.register_hook(self.collection.add)
         return self.spec.apply(x, weight, self.bias)
 
+    @property
+    def dense_shape(self) -> torch.Size:
+        """The weight's shape with pruned positions in it."""
+        return self.pattern.shape
+
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's dense shape."""
         return self.pattern.mask()

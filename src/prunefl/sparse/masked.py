@@ -46,6 +46,11 @@ class MaskedLayer(PrunedLayer):
             return self.spec.apply(x, weight, self.bias)
         return as_ours(self.spec.apply(as_torch(x), weight, self.bias))
 
+    @property
+    def dense_shape(self) -> torch.Size:
+        """The weight's shape."""
+        return self.weight.shape
+
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's shape."""
         live = np.unpackbits(self.bits.numpy(), count=self.weight.numel(), bitorder="little")

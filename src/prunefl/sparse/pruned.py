@@ -35,6 +35,11 @@ class PrunedLayer(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias.detach(), bias.requires_grad)
         self.collection: Collection | None = None
 
+    @property
+    def dense_shape(self) -> torch.Size:
+        """The weight's shape with pruned positions in it."""
+        raise NotImplementedError
+
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's dense shape."""
         raise NotImplementedError
@@ -61,7 +66,7 @@ class PrunedLayer(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings for print(model)."""
-        return f"{self.spec}, live={self.live_values().numel()}"
+        return f"{self.spec}, live={int(torch.count_nonzero(self.live_mask()))}"
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         # Dense and under the plain names, so that a saved sparse model loads into a dense one and back.

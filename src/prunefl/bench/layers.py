@@ -1,0 +1,76 @@
+"""Every layer's training step, sparse against dense, and the density at which the two are level."""
+
+import torch
+from torch import Tensor
+
+from prunefl.bench.step import (
+    RATE,
+    Step,
+    check_settings,
+    random_batch,
+    running_threads,
+    take_turns,
+    task_named,
+)
+from prunefl.sparse import SGD
+from prunefl.sparse.convert import input_sizes
+from prunefl.sparse.layer import SparseLayer
+from prunefl.sparse.memory import keep_freed_memory
+from prunefl.sparse.spec import Spec, spec_of
+
+
+def bench_layers(
+    model: str, density: float, threads: int = 1, batch: int = 20, seconds: float = 1.0, seed: int = 0
+) -> list[dict[str, object]]:
+    """Return for each distinct Linear and Conv2d how long its step takes, dense and sparse.
+
+    Args:
+        seconds: how long to measure each layer.
+    """
+    task = task_named(model)
+    check_settings(density, threads, batch, seconds)
+    keep_freed_memory()
+    rows: dict[tuple[Spec, tuple[int, ...]], dict[str, object]] = {}
+    with running_threads(threads):
+        torch.manual_seed(seed)
+        network = task.build()
+        sizes = input_sizes(network, random_batch(task, batch)[0])
+        for name, module in network.named_modules():
+            if module in sizes and (key := (spec_of(module), sizes[module])) not in rows:
+                rows[key] = {"layer": name, "input": list(sizes[module]), **_row(*key, density, seconds)}
+    return list(rows.values())
+
+
+def _row(spec: Spec, size: tuple[int, ...], density: float, seconds: float) -> dict[str, object]:
+    """Return the timings of one layer."""
+    dense = spec.layer(bias=True).to_empty(device="cpu")
+    torch.nn.init.normal_(dense.weight, std=0.01)
+    torch.nn.init.zeros_(dense.bias)  # type: ignore[arg-type]
+    mask = torch.rand(dense.weight.shape) < density
+    sparse = SparseLayer(spec, dense.weight, dense.bias, mask)
+    x = torch.randn(size)
+    ours = x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2) if x.dim() == 4 else x.clone()
+    steps = {"dense": _step(dense, x), "sparse": _step(sparse, ours)}
+    timings = take_turns(steps, seconds)
+    return {
+        **{f"{name}_ms": round(timing.median, 4) for name, timing in timings.items()},
+        **{f"{name}_low_ms": round(timing.quartiles[0], 4) for name, timing in timings.items()},
+        **{f"{name}_high_ms": round(timing.quartiles[1], 4) for name, timing in timings.items()},
+        "speedup": round(timings["dense"].median / timings["sparse"].median, 3),
+    }
+
+
+def _step(layer: torch.nn.Module, x: Tensor) -> Step:
+    """Return one training step of a layer, input gradient included."""
+    optimiser = SGD(layer.parameters(), RATE * 1e-2)
+    x.requires_grad_()
+    with torch.no_grad():
+        gradient = torch.ones_like(layer(x))
+
+    def step() -> None:
+        optimiser.zero_grad()
+        x.grad = None
+        layer(x).backward(gradient)
+        optimiser.step()
+
+    return step

@@ -1,0 +1,66 @@
+"""`prunefl bench step` and `prunefl bench layers`: sparse training against dense PyTorch on this machine."""
+
+import json
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Option(help="conv2, vgg11, resnet18, mobilenetv3 or lenet")]
+Density = Annotated[float, typer.Option(help="share of the weights that live, the same in every layer")]
+Threads = Annotated[int, typer.Option(help="threads for both")]
+Batch = Annotated[int, typer.Option(help="samples a step")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of text")]
+
+
+def step(
+    model: Model = "conv2",
+    density: Density = 0.1,
+    threads: Threads = 1,
+    batch: Batch = 20,
+    seconds: Annotated[float, typer.Option(help="how long to measure")] = 8.0,
+    as_json: Json = False,
+) -> None:
+    """Time one training step: forward, backward and SGD, dense and sparse in turn.
+
+    Dense PyTorch is timed in the way that is its fastest here (gradient buffers kept or not, fused SGD or not).
+    The importance step is a sparse one that also adds up g² of all weights.
+
+    Example: prunefl bench step --model vgg11 --density 0.05 --threads 2
+    """
+    from prunefl.bench.step import bench_step
+
+    found = bench_step(model, density, threads, batch, seconds)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}")
+    for name in ("dense", "sparse", "importance"):
+        spread = f"half of them between {found[f'{name}_low_ms']:.3f} and {found[f'{name}_high_ms']:.3f}"
+        typer.echo(f"  {name:<11}{found[f'{name}_ms']:>10.3f} ms   {spread}")
+    typer.echo(f"  sparse is {found['speedup']:.2f} times as fast as dense")
+
+
+def layers(
+    model: Model = "conv2",
+    density: Density = 0.1,
+    threads: Threads = 1,
+    batch: Batch = 20,
+    seconds: Annotated[float, typer.Option(help="how long to measure each layer")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Time one training step of each layer by itself, input gradient included, dense and sparse in turn.
+
+    Example: prunefl bench layers --model resnet18 --density 0.1
+    """
+    from prunefl.bench.layers import bench_layers
+
+    rows = bench_layers(model, density, threads, batch, seconds)
+    if as_json:
+        settings = {"model": model, "density": density, "threads": threads, "batch": batch}
+        typer.echo(json.dumps({**settings, "layers": rows}))
+        return
+    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}; milliseconds")
+    typer.echo(f"  {'layer':<28}{'dense':>10}{'sparse':>10}{'faster':>9}")
+    for row in rows:
+        times = f"{row['dense_ms']:>10.3f}{row['sparse_ms']:>10.3f}{row['speedup']:>8.2f}×"
+        typer.echo(f"  {row['layer']!s:<28}{times}")
