@@ -62,7 +62,7 @@ def rows(
     template = wire.Template(tuple(CONV_2), tuple(CONV_2.values()), frozenset(prunable))
     for density in densities:
         masks = {name: torch.rand(CONV_2[name], generator=generator) < density for name in prunable}
-        before = {name: _swap(mask, generator) for name, mask in masks.items()}
+        before = {name: swapped(mask, generator) for name, mask in masks.items()}
         state = {name: torch.randn(_live_shape(name, masks), generator=generator) * 0.1 for name in CONV_2}
         for kind in KINDS if density < 1 else ("dense",):
             known = {"values": masks, "change": before}.get(kind)
@@ -73,7 +73,7 @@ def _live_shape(name: str, masks: Masks) -> tuple[int, ...]:
     return (int(masks[name].sum()),) if name in masks else CONV_2[name]
 
 
-def _swap(mask: Tensor, generator: torch.Generator) -> Tensor:
+def swapped(mask: Tensor, generator: torch.Generator) -> Tensor:
     """Return a mask of the same density in which 5 % of the live weights are others."""
     before = mask.reshape(-1).clone()
     live, pruned = before.nonzero().reshape(-1), (~before).nonzero().reshape(-1)
