@@ -27,6 +27,9 @@ class SGD(torch.optim.Optimizer):
             _update_in_place(group["params"], float(group["lr"]))
         return loss
 
+    # torch would wrap `step` for its profiler and for hooks, at the price of half a small model's update.
+    step.hooked = True  # type: ignore[attr-defined]
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients."""
         for group in self.param_groups:
@@ -35,30 +38,32 @@ class SGD(torch.optim.Optimizer):
                     parameter.grad = None
                 elif parameter.grad is not None:
                     parameter.grad.zero_()
-                if hasattr(parameter, "live_bits"):
+                if "live_bits" in parameter.__dict__:
                     # This update passes over pruned weights; their layer need not clear the gradient there.
                     parameter.live_only = set_to_none and _plain(parameter)
 
 
 def _update_in_place(parameters: list[nn.Parameter], rate: float) -> None:
     """Take one step."""
-    weights, gradients, sizes = [], [], []
+    plain: list[Tensor] = []
+    gradients, sizes = [], []
     for parameter in parameters:
         gradient = parameter.grad
         if gradient is None:
             continue
-        if hasattr(parameter, "live_bits"):
-            _masked_update_in_place(parameter, gradient, parameter.live_bits, rate)
+        if "live_bits" in parameter.__dict__:
+            _masked_update_in_place(parameter, gradient, parameter.__dict__["live_bits"], rate)
         elif not _plain(parameter) or not _plain(gradient):
             with torch.no_grad():
                 parameter.add_(gradient, alpha=-rate)
         else:
-            weights.append(parameter.data_ptr())
+            plain.append(parameter)
             gradients.append(gradient.data_ptr())
             sizes.append(parameter.numel())
-            # A graph that still needs the old values must notice that they have gone.
-            torch.autograd.graph.increment_version(parameter)
+    weights = [parameter.data_ptr() for parameter in plain]
     _kernels.sgd(weights, gradients, sizes, rate, torch.get_num_threads())
+    # A graph that still needs the old values must notice that they have gone.
+    torch.autograd.graph.increment_version(plain)
 
 
 def _masked_update_in_place(weight: nn.Parameter, gradient: Tensor, bits: Tensor, rate: float) -> None:

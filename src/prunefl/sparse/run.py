@@ -14,6 +14,8 @@ from prunefl.sparse.pruned import Collection
 if TYPE_CHECKING:
     from prunefl.sparse.layer import SparseLayer
 
+KEPT_SIZES = 64
+Size = tuple[int, int, int, int]
 Pool = tuple[int, int, int, int, int, int]
 """Kernel height and width, stride, padding."""
 
@@ -37,22 +39,22 @@ class Run:
             link.layer: link.layer.dense_forward for link in links
         }
         self.chain: _kernels.Chain | None = None
+        self.outputs: dict[torch.Size, tuple[Size, Size]] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return what the modules return."""
-        if not self._suits(x):
+        weights = [link.layer.weight for link in self.links]
+        biases = [link.layer.bias for link in self.links]
+        if not _suits(x, weights):
             for module in self.modules:
                 x = self.dense.get(module, module)(x)
             return x
-        ours = is_ours(x)
+        ours = not x.is_contiguous() and is_ours(x)
         x = x if ours else x.contiguous()
-        weights = [link.layer.weight for link in self.links]
-        biases = [link.layer.bias for link in self.links]
-        tensors = [x, *weights, *(bias for bias in biases if bias is not None)]
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        if torch.is_grad_enabled() and _wants_gradient(x, weights, biases):
             out: Tensor = _Backprop.apply(self, ours, x, *weights, *biases)  # type: ignore[no-untyped-call]
             return out
-        size, out = self._output(x)
+        size, out = self.output(x)
         self.native().infer(
             size, ours, x.data_ptr(), addresses(weights), addresses(biases), out.data_ptr(), _threads()
         )
@@ -65,22 +67,20 @@ class Run:
             self.chain = _kernels.Chain(stages)
         return self.chain
 
-    def _suits(self, x: Tensor) -> bool:
-        """Return whether the kernels can compute this."""
-        floats = x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
-        layers = all(link.layer.weight.dtype == torch.float32 for link in self.links)
-        return floats and layers and not torch.is_autocast_enabled("cpu")
-
-    def _output(self, x: Tensor) -> tuple[tuple[int, int, int, int], Tensor]:
+    def output(self, x: Tensor) -> tuple[Size, Tensor]:
         """Return the input's size and an empty output for it."""
-        size = (*x.shape, *[1] * (4 - x.dim()))
-        try:
-            out = self.native().output_for(size)
-        except ValueError as error:
-            raise ValueError(f"input has shape {tuple(x.shape)}: {error} in {self.links[0].layer}") from None
-        if self.links[-1].layer.is_linear:
-            return size, torch.empty(out[:2])
-        return size, empty_ours(out)
+        shape = x.shape
+        if shape not in self.outputs:
+            if len(self.outputs) >= KEPT_SIZES:
+                self.outputs.clear()
+            size = (*shape, *[1] * (4 - len(shape)))
+            try:
+                self.outputs[shape] = size, self.native().output_for(size)
+            except ValueError as error:
+                given = f"input has shape {tuple(shape)}"
+                raise ValueError(f"{given}: {error}, in {self.links[0].layer}") from None
+        size, out = self.outputs[shape]
+        return size, torch.empty(out[:2]) if self.links[-1].layer.is_linear else empty_ours(out)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy makes its own: the chain holds memory that its steps write.
@@ -90,7 +90,7 @@ class Run:
 class _Backprop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, run: Run, ours: bool, x: Tensor, *parameters: Tensor | None) -> Tensor:
-        size, out = run._output(x)
+        size, out = run.output(x)
         count = len(run.links)
         weights, biases = addresses(parameters[:count]), addresses(parameters[count:])
         tape = run.native().forward(size, ours, x.data_ptr(), weights, biases, out.data_ptr(), _threads())
@@ -114,7 +114,7 @@ class _Backprop(torch.autograd.Function):
             torch.empty_like(tensor) if need else None
             for tensor, need in zip([x, *parameters], needed, strict=True)
         ]
-        totals = _Totals([link.layer.collection for link in run.links], run)
+        totals = _Totals(run)
         run.native().backward(
             tape,
             addresses(parameters[:count]),
@@ -134,7 +134,7 @@ class _Backprop(torch.autograd.Function):
 
 def _again(run: Run, ours: bool, x: Tensor, parameters: list[Tensor | None]) -> _kernels.Tape:
     """Return the tape of a forward pass that is repeated."""
-    size, out = run._output(x)
+    size, out = run.output(x)
     count = len(run.links)
     weights, biases = addresses(parameters[:count]), addresses(parameters[count:])
     return run.native().forward(size, ours, x.data_ptr(), weights, biases, out.data_ptr(), _threads())
@@ -143,19 +143,20 @@ def _again(run: Run, ours: bool, x: Tensor, parameters: list[Tensor | None]) -> 
 class _Totals:
     """Where the kernels add full gradients: in the caller's sums if these are contiguous float32."""
 
-    def __init__(self, collections: list[Collection | None], run: Run) -> None:
-        self.squared = any(c.squared for c in collections if c is not None)
+    def __init__(self, run: Run) -> None:
+        self.squared = False
         self.later: list[tuple[Collection, Tensor]] = []
-        self.addresses: list[int] = []
-        for collection, link in zip(collections, run.links, strict=True):
+        self.addresses = [0] * len(run.links)
+        for i, link in enumerate(run.links):
+            collection = link.layer.collection
             if collection is None:
-                self.addresses.append(0)
-            elif self._direct(collection.total):
-                self.addresses.append(collection.total.data_ptr())
-            else:
+                continue
+            total = collection.total
+            if not self._direct(total):
                 total = torch.zeros(link.layer.pattern.shape)
                 self.later.append((collection, total))
-                self.addresses.append(total.data_ptr())
+            self.squared = collection.squared
+            self.addresses[i] = total.data_ptr()
 
     @staticmethod
     def _direct(total: Tensor) -> bool:
@@ -165,6 +166,20 @@ class _Totals:
         """Add what could not be added directly."""
         for collection, total in self.later:
             collection.total.add_(total.to(collection.total))
+
+
+def _suits(x: Tensor, weights: list[nn.Parameter]) -> bool:
+    """Return whether the kernels can compute this."""
+    if x.dtype is not torch.float32 or not x.is_cpu or x.numel() == 0:
+        return False
+    return all(w.dtype is torch.float32 for w in weights) and not torch.is_autocast_enabled("cpu")
+
+
+def _wants_gradient(x: Tensor, weights: list[nn.Parameter], biases: list[nn.Parameter | None]) -> bool:
+    """Return whether anything that goes in wants a gradient."""
+    if x.requires_grad or weights[0].requires_grad:
+        return True
+    return any(parameter is not None and parameter.requires_grad for parameter in [*weights, *biases])
 
 
 def addresses(tensors: Any) -> list[int]:
