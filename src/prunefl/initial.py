@@ -56,6 +56,7 @@ def initial_pruning(
     for done in range(1, plan.max_passes + 1):
         accuracy, loss = one_pass(model, batches, order.learning_rate, sums, config)
         passes += 1
+        trainer.on_pass(done, plan.max_passes, density(masks))
         watch = watch.after_pass(accuracy, trainer.classes, plan)
         if watch.due(plan) or done == plan.max_passes:
             segments.append(Segment(passes, passes * len(batches), live_counts(masks), accuracy, loss))

@@ -18,13 +18,15 @@ from prunefl.data import Samples
 from prunefl.masks import digest
 from prunefl.messages import Order, Reply
 from prunefl.server import ServerState, Setup
-from prunefl.trainer import Trainer
+from prunefl.trainer import OnPass, Trainer
 
 
 class Simulator:
     """Carries orders to simulated clients. Use as a context manager."""
 
-    def __init__(self, setup: Setup, clients: Sequence[Samples], folder: Path) -> None:
+    def __init__(
+        self, setup: Setup, clients: Sequence[Samples], folder: Path, on_pass: OnPass | None = None
+    ) -> None:
         self._setup, self._clients = setup, clients
         self._config: Config = setup.config
         self._store = ClientStore(folder)
@@ -35,7 +37,9 @@ class Simulator:
         self._pool = ThreadPoolExecutor(workers, "client")
         self._trainers: SimpleQueue[Trainer] = SimpleQueue()
         for _ in range(workers):
-            self._trainers.put(Trainer(setup.model, setup.template, setup.classes))
+            trainer = Trainer(setup.model, setup.template, setup.classes)
+            trainer.on_pass = on_pass or trainer.on_pass
+            self._trainers.put(trainer)
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterator[Reply]:
         """Yield every client's reply; each is let go of before the next is waited for."""

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +11,15 @@ from prunefl import sparse, wire
 from prunefl.masks import Masks, digest
 from prunefl.models import seed_dropout
 
+OnPass = Callable[[int, int, float], None]
+
 
 class Trainer:
     """One worker's model. Not shared between threads.
 
     Attributes:
         generator: what dropout draws from; to be set for every client, as the order of clients is not fixed.
+        on_pass: told of initial pruning as it goes on: passes done, passes at most, density.
     """
 
     def __init__(self, model: nn.Module, template: wire.Template, classes: int) -> None:
@@ -24,6 +27,7 @@ class Trainer:
         self._model = model
         self.parameter_shapes = {name: p.shape for name, p in model.named_parameters()}
         self.generator = torch.Generator()
+        self.on_pass: OnPass = lambda done, most, density: None
         self._masks_digest = b""
         self._prepared: nn.Module | None = None
 

@@ -21,6 +21,7 @@ from prunefl.records import Record
 from prunefl.runner import Run, execute
 from prunefl.server import Setup
 from prunefl.simulator import Simulator
+from prunefl.trainer import OnPass
 
 
 def train(
@@ -70,10 +71,11 @@ def run_config(
     out: str | Path | None,
     resume: bool = False,
     on_record: Callable[[Record], bool | None] | None = None,
+    on_pass: OnPass | None = None,
 ) -> Run:
     """Run what a config describes; the CLI is a thin layer over this."""
     federation = load_data(config)
-    return _run(build_model(config, federation), federation, config, out, resume, on_record)
+    return _run(build_model(config, federation), federation, config, out, resume, on_record, on_pass)
 
 
 def load_data(config: Config) -> Federation:
@@ -146,6 +148,7 @@ def _run(
     out: str | Path | None,
     resume: bool,
     on_record: Callable[[Record], bool | None] | None,
+    on_pass: OnPass | None = None,
 ) -> Run:
     setup = prepare(model, federation, config)
     with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:
@@ -153,5 +156,5 @@ def _run(
         watched = loggers.told(
             config.run.loggers, folder, settings.as_dict(config), on_record or (lambda record: None)
         )
-        with Simulator(setup, federation.clients, folder / "clients") as engine, watched as told:
+        with Simulator(setup, federation.clients, folder / "clients", on_pass) as engine, watched as told:
             return execute(setup, engine, federation.test, federation.name, folder, resume, told)

@@ -47,6 +47,9 @@ class Screen:
         """Show one record."""
         self.accuracy = record.get("accuracy", self.accuracy)
 
+    def show_pass(self, done: int, most: int, density: float) -> None:
+        """Show how far initial pruning is."""
+
     def parts(self, record: Record) -> dict[str, str]:
         """Return what there is to say of a record, in order."""
         total = record["total"]
@@ -87,6 +90,14 @@ class Lines(Screen):
             said = "  ".join(f"{key} {value}" for key, value in self.parts(record).items())
             print(f"{name:>15}  {said}", file=sys.stderr, flush=True)
 
+    def show_pass(self, done: int, most: int, density: float) -> None:
+        if done % 50 == 0:
+            print(
+                f"initial pruning  pass {done} of at most {most}  density {density:.1%}",
+                file=sys.stderr,
+                flush=True,
+            )
+
 
 class Panel(Screen):
     """A bar and the figures below it, redrawn in place."""
@@ -104,9 +115,16 @@ class Panel(Screen):
     def show(self, record: Record) -> None:
         super().show(record)
         self.bar.update(
-            self.task, completed=record.get("round", 0), description=f"[bold]{self.config.run.method}"
+            self.task,
+            completed=record.get("round", 0),
+            total=self.config.run.rounds,
+            description=f"[bold]{self.config.run.method}",
         )
         self.live.update(self._drawn(self.parts(record)))
+
+    def show_pass(self, done: int, most: int, density: float) -> None:
+        self.bar.update(self.task, completed=done, total=most)
+        self.live.update(self._drawn({"density": f"{density:.1%}"}))
 
     def _drawn(self, parts: dict[str, str]) -> Table:
         figures = Table.grid(padding=(0, 3))
