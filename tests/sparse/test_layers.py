@@ -11,7 +11,7 @@ from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.pruned import Collection
 from prunefl.sparse.spec import spec_of
 
-ENOUGH = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+ENOUGH = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True, params=_kernels.paths())

@@ -19,11 +19,12 @@ class FusedSequential(nn.Sequential):
         return x
 
     def _steps(self) -> list[nn.Module | Run]:
-        """Return what to call in turn; planned anew whenever modules were exchanged."""
+        """Return what to call in turn; planned anew when modules were exchanged or given hooks."""
         modules = _leaves(self)
-        planned: tuple[list[nn.Module], list[nn.Module | Run]] | None = self.__dict__.get("_planned")
-        if planned is None or planned[0] != modules:
-            planned = modules, _fused(modules)
+        signature = [(module, _has_hooks(module)) for module in modules]
+        planned: tuple[object, list[nn.Module | Run]] | None = self.__dict__.get("_planned")
+        if planned is None or planned[0] != signature:
+            planned = signature, _fused(modules)
             self.__dict__["_planned"] = planned
         return planned[1]
 
@@ -119,5 +120,5 @@ def _is_flatten(module: nn.Module) -> bool:
 
 def _has_hooks(module: nn.Module) -> bool:
     """Return whether somebody wants to see what goes through a module."""
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, name) for name in names)
+    forward = module._forward_hooks or module._forward_pre_hooks
+    return bool(forward or module._backward_hooks or module._backward_pre_hooks)
