@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from prunefl.flower.processes import MAX_BODY, MAX_MESSAGE, Gate, change
+from prunefl.flower.gate import MAX_BODY, MAX_MESSAGE, Gate
+from prunefl.flower.processes import change
 
 SECRET = b"ab" * 32
 

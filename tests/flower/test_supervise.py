@@ -13,7 +13,7 @@ from prunefl.flower.supervise import Backoff, crew, last_words, private_file
 
 CHILD = """
 import subprocess, sys, time, pathlib, signal
-from prunefl.flower.processes import die_with_parent
+from prunefl.flower.forks import die_with_parent
 die_with_parent()
 grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 pathlib.Path(sys.argv[1]).write_text(f"{grandchild.pid}")

@@ -15,7 +15,7 @@ from flwr.supercore.control.control_http_client import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from prunefl.flower.processes import SECRET_HEADER
+from prunefl.flower.gate import SECRET_HEADER
 
 APP = Path(__file__).parent / "app"
 

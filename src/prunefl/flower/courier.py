@@ -44,6 +44,7 @@ class _Round:
     orders: Mapping[int, Order]
     number: int
     started: float
+    look_at: float = 0.0
     replies: dict[int, Reply] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
     asked: dict[int, int] = field(default_factory=dict)
@@ -93,21 +94,13 @@ class Courier:
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
         """Return the replies of a quorum at least; without one, wait and say so."""
         current = _Round(state, orders, next(iter(orders.values())).round, time.monotonic())
-        looked = spoken = 0.0
+        spoken = 0.0
         while True:
             waited = time.monotonic() - current.started
             overtime = waited > self._terms.deadline
             # Initial pruning is many rounds' work on one client, and has no other to go on with.
             late = overtime and not any(order.initial for order in orders.values())
-            if not looked or waited - looked > min(1.0, 0.2 + 0.05 * waited):
-                self._roll.look()
-                self._send_where_due(current, waited)
-                looked = max(waited, 1e-9)
-            for answer in self._post.fetch():
-                if self._roll.take(answer):
-                    self._send_where_due(current, waited)
-                else:
-                    self._take(current, answer)
+            self._exchange(current, waited)
             if late:
                 self._count_overdue(current)
             if self._enough(current, late):
@@ -119,6 +112,18 @@ class Courier:
             time.sleep(min(1.0, max(0.1, 0.02 * waited)))
         self._by_letter = {m.letter: m for m in self._roll.members.values() if m.letter}
         return list(current.replies.values())
+
+    def _exchange(self, current: _Round, waited: float) -> None:
+        """See now and then who is there, send what is due, and take what has come."""
+        if waited >= current.look_at:
+            current.look_at = waited + min(1.0, 0.2 + 0.05 * waited)
+            self._roll.look()
+            self._send_where_due(current, waited)
+        for answer in self._post.fetch():
+            if self._roll.take(answer):
+                self._send_where_due(current, waited)
+            else:
+                self._take(current, answer)
 
     def snapshot(self) -> dict[str, Any]:
         """Clients keep their own state."""

@@ -3,33 +3,26 @@
 `python -m prunefl.flower.processes link ARGS -- executor ARGS` runs a SuperLink (or, with `node`, a SuperNode)
 and its SuperExec with their usual arguments, as two forks of one process that has Flower loaded. It changes what
 their options cannot: who may talk to the SuperLink, how soon a waiting message is noticed, and that a message
-does not cost the start of an interpreter. Only this file and control.py reach below Flower's public API;
+does not cost the start of an interpreter. Only this file, forks.py and control.py reach below Flower's public API;
 pyproject.toml pins the versions with which they are tested.
 """
 
-import ctypes
-import hmac
 import os
 import signal
 import sys
 import time
-import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-SECRET_HEADER = "prunefl-secret"
+from prunefl.flower.forks import ForkExecutor, die_with_parent, end_with
+from prunefl.flower.gate import Gate
+
 SECRET_FILE = "PRUNEFL_SECRET_FILE"
 NODE_FILE = "PRUNEFL_NODE_FILE"
 SOCKET = "PRUNEFL_WORKER_SOCKET"
 """Environment variables by which `prunefl server` and `prunefl client` tell these processes where things are."""
-
-MAX_BODY = 8 << 20
-"""Bytes in one HTTP request: a piece of a letter and its wrapping."""
-
-MAX_MESSAGE = 1 << 30
-"""Bytes that a node may push for one message before the SuperLink stops taking them."""
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -38,10 +31,6 @@ QUIET = {
     "FLWR_LOG_LEVEL": "WARNING",
 }
 """Environment in which Flower reports nothing to anybody, installs nothing and logs only what went wrong."""
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 def change(module: Any, **names: Any) -> None:
@@ -52,79 +41,6 @@ def change(module: Any, **names: Any) -> None:
                 f"this version of Flower has no {module.__name__}.{name}; install flwr>=1.41,<1.43"
             )
         setattr(module, name, value)
-
-
-def die_with_parent() -> None:
-    """Ask the kernel (Linux) to end this process when its parent is gone, however that died."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-class Gate:
-    """Before all of SuperLink's own checks: nodes reach the Fleet API, and nobody else anything.
-
-    Flower serves its Control API (register a node, start a run) on the same port, to everyone. Here it needs
-    a secret that only `prunefl server` has; the Runtime API, which has tokens of its own, answers this machine
-    only. Nodes are told to come again until the run has started, so that none is refused before its key is known.
-    """
-
-    def __init__(self, app: Any, secret: bytes) -> None:
-        self.app, self.secret, self.started = app, secret, False
-        self.pushed: dict[bytes, int] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        status = self.refusal(scope)
-        if status:
-            await send(
-                {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]}
-            )
-            await send({"type": "http.response.body", "body": b""})
-            return
-        await self.app(scope, receive, self.watched(scope, send))
-
-    def refusal(self, scope: Scope) -> int:
-        """Return the HTTP status with which a request is turned away, or 0."""
-        headers = dict(scope["headers"])
-        path = scope["path"]
-        size = headers.get(b"content-length", b"0" if scope["method"] == "GET" else b"")
-        if not size.isdigit():
-            return 411
-        if int(size) > MAX_BODY:
-            return 413
-        if path.startswith("/v1/fleet/"):
-            return self.fleet_refusal(path, headers.get(b"flwr-public-key", b""), int(size))
-        if path.startswith("/v1/control/"):
-            given = headers.get(SECRET_HEADER.encode(), b"")
-            return 0 if hmac.compare_digest(given, self.secret) else 403
-        if path.startswith("/v1/runtime/"):
-            return 0 if (scope.get("client") or ("",))[0] in ("127.0.0.1", "::1", "localhost") else 403
-        return 0 if path == "/health" else 404
-
-    def fleet_refusal(self, path: str, key: bytes, size: int) -> int:
-        """Return the status for a node's request; what one message brings is bounded, not only each request."""
-        if not self.started:
-            return 503
-        if path.endswith("/push-messages"):
-            # Anybody can make up keys: the table must not grow with them.
-            self.pushed = self.pushed if len(self.pushed) < 10_000 else {}
-            self.pushed[key] = 0
-        elif path.endswith("/push-object"):
-            self.pushed[key] = self.pushed.get(key, 0) + size
-        return 413 if self.pushed.get(key, 0) > MAX_MESSAGE else 0
-
-    def watched(self, scope: Scope, send: Send) -> Send:
-        """Return `send`, which opens the gate for nodes when the run has been started."""
-        if scope["path"] != "/v1/control/start-run":
-            return send
-
-        async def watching(event: dict[str, Any]) -> None:
-            self.started |= event["type"] == "http.response.start" and event["status"] == 200
-            await send(event)
-
-        return watching
 
 
 def link() -> None:
@@ -211,56 +127,6 @@ def leave(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> No
         client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
 
 
-class ForkExecutor:
-    """Runs a task in a fork of this process, which has Flower loaded: milliseconds instead of seconds."""
-
-    def get_eligible_capacity(self, task_types: set[Any], **_: Any) -> tuple[set[Any], set[str]]:
-        """Return that any task can start at once."""
-        return task_types, set()
-
-    def launch(self, spec: Any) -> Any:
-        """Start the task and return without waiting for it."""
-        from flwr.supercore.superexec.executor.types import LaunchResult
-
-        sys.stdout.flush()
-        if os.fork() == 0:
-            run_task(spec)
-        return LaunchResult.accepted()
-
-    def reconcile(self) -> None:
-        """Collect the tasks that have ended."""
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-
-    def wait_for_capacity(self, *_: Any, **__: Any) -> None:
-        """There is always room."""
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def run_task(spec: Any) -> NoReturn:
-    """Do one task in a forked process and end it."""
-    die_with_parent()
-    roots = [] if spec.insecure else ["--root-certificates", str(spec.root_certificates_path)]
-    insecure = ["--insecure"] if spec.insecure else []
-    sys.argv = [str(spec.task_type), "--runtime-api-address", spec.runtime_api_address, *insecure, *roots]
-    sys.argv += ["--token", spec.token, "--parent-pid", str(os.getppid())]
-    end_with(_task_function(str(spec.task_type.value)))
-
-
-def _task_function(kind: str) -> Callable[[], None]:
-    if kind == "flwr-serverapp":
-        from flwr.superlink.cli import flwr_serverapp
-
-        quicken()
-        return flwr_serverapp
-    from flwr.supernode.cli import flwr_clientapp
-
-    return flwr_clientapp
-
-
 def executor() -> None:
     """Run the SuperExec with forks. On a client only our own ClientApp runs, whatever a server may send."""
     from flwr.supercore.cli import flower_superexec
@@ -289,22 +155,6 @@ def fork(kind: str, arguments: list[str]) -> int:
         signal.signal(signum, signal.SIG_DFL)
     sys.argv = [kind, *arguments]
     end_with(KINDS[kind])
-
-
-def end_with(function: Callable[[], None]) -> NoReturn:
-    """Run a forked process's whole work and end it, without what its parent has planned for its own end."""
-    code = 1
-    try:
-        function()
-        code = 0
-    except SystemExit as exit:
-        code = exit.code if isinstance(exit.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 def main() -> None:

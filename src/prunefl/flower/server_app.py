@@ -17,9 +17,9 @@ from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.flower.agreement import facts_of
 from prunefl.flower.courier import Courier, Terms
+from prunefl.flower.forks import die_with_parent
 from prunefl.flower.letters import Letter, seal
 from prunefl.flower.post import Post
-from prunefl.flower.processes import die_with_parent
 from prunefl.flower.roll import Roll
 from prunefl.flower.status import Status
 from prunefl.records import Record

@@ -19,9 +19,9 @@ from prunefl.data import Federation, Samples
 from prunefl.flower import sockets
 from prunefl.flower.agreement import Facts, differences, facts_of
 from prunefl.flower.client_store import ClientStore
+from prunefl.flower.forks import die_with_parent
 from prunefl.flower.letters import Letter, LetterError, seal, unseal
 from prunefl.flower.orders import reply_letter, text, to_order
-from prunefl.flower.processes import die_with_parent
 from prunefl.masks import prunable_names
 from prunefl.trainer import Trainer
 from prunefl.training import build_model, load_data
