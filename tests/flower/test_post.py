@@ -100,6 +100,28 @@ def test_one_that_hangs_keeps_back_the_others_for_a_moment_only(send, monkeypatc
         hanging.set()
 
 
+def test_an_answer_on_its_way_is_not_given_up_for_a_second_look(send, monkeypatch):
+    monkeypatch.setattr(module, "STALL", 0.1)
+    arrived, looks = threading.Event(), []
+
+    class Slow(Grid):
+        def pull_messages(self, names):
+            looks.append(names)
+            if len(looks) == 1:
+                arrived.wait(20)
+                return [message("m0", b"content")]
+            return [message("m0", error="not in the database: it has been delivered")]
+
+    with Post(Slow({}), 100) as post:
+        send(post, 1)
+        limit = time.monotonic() + 10
+        while len(looks) < 4 and time.monotonic() < limit:
+            assert post.fetch() == []
+            time.sleep(0.02)
+        arrived.set()
+        assert collected(post, 1)["m0"].content == b"content"
+
+
 def test_what_is_forgotten_is_not_delivered(send):
     with Post(Grid({"m0": message("m0"), "m1": message("m1")}), 100) as post:
         send(post, 2)

@@ -15,7 +15,7 @@ THREADS = 32
 GROUPS = 2
 """Requests in which answers are looked for at a time: each costs the SuperLink milliseconds."""
 
-STALL = 3.0
+STALL = 10.0
 """Seconds after which a fetch counts as hanging and what else it looked for is looked for anew."""
 
 
@@ -57,11 +57,14 @@ class Post:
 
     def fetch(self) -> list[Answer]:
         """Return the answers that have come since the last call."""
-        answers = []
+        answers: list[Answer] = []
         for job in [job for job in self._jobs if job.done()]:
             del self._jobs[job]
-            answers += [answer for answer in job.result() if answer.message in self._open]
-            self._open -= {answer.message for answer in answers}
+            hanging = {name for names, _ in self._jobs.values() for name in names}
+            # Who asks for an answer that another fetch is just bringing hears that there is none.
+            good = [answer for answer in job.result() if not answer.trouble or answer.message not in hanging]
+            answers += [answer for answer in good if answer.message in self._open]
+            self._open -= {answer.message for answer in good}
         self._look_for_more(time.monotonic())
         return answers
 
