@@ -159,3 +159,21 @@ def test_sums_that_do_not_fit_are_refused() -> None:
     for sums in ({"0.weight": torch.zeros(1)}, {"9.nothing": torch.zeros(1)}):
         with pytest.raises(ValueError, match="sums"), collect_gradients(sparse, sums):
             pass
+
+
+@pytest.mark.parametrize("kind", [SGD, torch.optim.SGD])
+def test_pruned_weights_stay_zero_under_any_optimiser(kind: type[torch.optim.Optimizer]) -> None:
+    model = small_model()
+    masks = random_masks(model, 0.8)
+    sparse = sparsify(model, masks, choose="dense")
+    for optimiser in (SGD(sparse.parameters(), lr=0.1), kind(sparse.parameters(), lr=0.1)):
+        for _ in range(2):
+            images, labels = batch()
+            optimiser.zero_grad()
+            functional.cross_entropy(sparse(images), labels).backward()
+            optimiser.step()
+    expected, _ = masked_dense_steps(model, masks, lr=0.1, steps=4)
+    for name, tensor in densify(sparse).named_parameters():
+        torch.testing.assert_close(tensor, dict(expected.named_parameters())[name], rtol=1e-4, atol=1e-5)
+        if name in masks:
+            assert not tensor[~masks[name]].any()

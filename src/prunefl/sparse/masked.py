@@ -24,7 +24,6 @@ class _LiveWeight(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         if ctx.collection is not None:
             ctx.collection.add(gradient)
-        # Our SGD leaves pruned weights alone by itself, and says so before every backward pass.
         if getattr(ctx.weight, "live_only", False):
             ctx.weight.live_only = False
             return gradient, None, None
@@ -40,11 +39,20 @@ class MaskedLayer(PrunedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the plain layer with these weights returns."""
-        self.weight.live_bits = self.bits  # type: ignore[attr-defined]
-        weight = _LiveWeight.apply(self.weight, self, self.collection)  # type: ignore[no-untyped-call]
         if not is_ours(x):
-            return self.spec.apply(x, weight, self.bias)
-        return as_ours(self.spec.apply(as_torch(x), weight, self.bias))
+            return self.spec.apply(x, self._weight_for_one_pass(), self.bias)
+        return as_ours(self.spec.apply(as_torch(x), self._weight_for_one_pass(), self.bias))
+
+    def _weight_for_one_pass(self) -> Tensor:
+        """Return the weight, which on its way back clears the gradient of pruned positions where need be."""
+        weight = self.weight
+        weight.live_bits = self.bits  # type: ignore[attr-defined]
+        # Our SGD leaves pruned weights alone by itself, and says so before every step.
+        if self.collection is None and getattr(weight, "live_only", False):
+            weight.live_only = False  # type: ignore[attr-defined]
+            return weight
+        cleared: Tensor = _LiveWeight.apply(weight, self, self.collection)  # type: ignore[no-untyped-call]
+        return cleared
 
     @property
     def dense_shape(self) -> torch.Size:
