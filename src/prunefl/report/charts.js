@@ -35,7 +35,8 @@ const charts = (() => {
   function spoken(value) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
-    const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 4;
+    if (size < 1) return String(Number(value.toPrecision(3)));
+    const digits = size >= 1000 ? 0 : size >= 100 ? 1 : 2;
     return value.toLocaleString("en-GB", { maximumFractionDigits: digits });
   }
 
