@@ -77,11 +77,16 @@ def test_a_device_file_survives_writing_and_reading() -> None:
     found = Measured(
         "two", 20, 6.0, (1000, 500), (1, 2), ("a", "b"), (0.01, 2e-9), (0.0, 4.0), (5.0, 0.0), r2=(0.99, 0.5)
     )
-    found = replace(found, dense_bytes=3000, sparse_bytes=100, bytes_per_weight=12.5)
-    link = Link(1e6, math.inf, 0.5, (2000, 0.1))
-    file = DeviceFile(
-        "über", "here.toml", link, (found, replace(found, name="again")), 0.25, "n", "prunefl profile"
+    found = replace(
+        found,
+        command="prunefl profile",
+        overhead=0.5,
+        dense_bytes=3000,
+        sparse_bytes=100,
+        bytes_per_weight=12.5,
     )
+    link = Link(1e6, math.inf, 0.5, (2000, 0.1))
+    file = DeviceFile("über", "here.toml", link, (found, replace(found, name="again")), 0.25, "n")
     assert devices.parse(devices.dump(file), "here.toml") == file
 
 

@@ -45,7 +45,7 @@ def profile(
     """
     from prunefl import devices, models
     from prunefl.masks import prunable_names
-    from prunefl.profile import Task, device_file, measured, merged
+    from prunefl.profile import Task, measured, merged
     from prunefl.profile import profile as measure
     from prunefl.profile.memory import measure as measure_memory
 
@@ -59,7 +59,7 @@ def profile(
         found = measure(Task(network, names, shape, classes, batch, threads, repeats, progress))
     command = f"prunefl profile --model {model} --batch {batch} --threads {threads} --repeats {repeats}"
     link = devices.Link(bandwidth, bandwidth) if bandwidth else devices.Link()
-    file = device_file(name, link, measured(found, size, model, used), found.overhead, command)
+    file = devices.DeviceFile(name, name, link, (measured(found, size, model, used, command),))
     _print_layers(found)
     _print_whole(found, devices.bind(file, size, batch), used)
     if out is not None:

@@ -32,7 +32,7 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
         layers=dict(zip(shape.weights, _layer_costs(found, shape, scale), strict=True)),
         link=device.link,
         unpruned=shape.unpruned,
-        overhead=device.overhead,
+        overhead=device.overhead + found.overhead,
         kinked=bool(found.dense),
         memory=_memory(found),
         note=note,

@@ -29,6 +29,8 @@ class Measured:
         sparse_step: seconds of a whole step with all layers in sparse form and no weight pruned.
         importance_*: the same for a step with the full weight gradient; empty where it costs the same.
         r2: how well the line fits each layer.
+        overhead: seconds of a round beside its steps and messages.
+        command: what measured it.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Measured:
     importance_fixed: tuple[float, ...] = ()
     importance_dense: tuple[float, ...] = ()
     r2: tuple[float, ...] = ()
+    overhead: float = 0.0
+    command: str = ""
     dense_bytes: int = 0
     sparse_bytes: int = 0
     bytes_per_weight: float = 0.0
@@ -61,7 +65,6 @@ class DeviceFile:
     models: tuple[Measured, ...]
     overhead: float = 0.0
     note: str = ""
-    command: str = ""
 
 
 def load(name_or_path: str) -> DeviceFile:
@@ -81,7 +84,7 @@ def parse(text: str, source: str) -> DeviceFile:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{source}: not valid TOML: {error}") from None
-    known = {"name", "note", "command", "overhead", "link", "model"}
+    known = {"name", "note", "overhead", "link", "model"}
     _refuse_unknown(source, tables, known)
     models = tables.get("model", [])
     if not isinstance(models, list) or not models:
@@ -93,7 +96,6 @@ def parse(text: str, source: str) -> DeviceFile:
         tuple(_measured(f"{source}: model", table) for table in models),
         _number(source, "overhead", tables.get("overhead", 0.0)),
         _text(source, "note", tables.get("note", "")),
-        _text(source, "command", tables.get("command", "")),
     )
 
 

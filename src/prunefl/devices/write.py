@@ -12,7 +12,7 @@ from prunefl.devices.file import DeviceFile, Measured
 def dump(device: DeviceFile) -> str:
     """Return the device as TOML; what is empty or zero by default is left out."""
     lines = ["# Seconds of training steps by layer, as `prunefl run` takes them. Made by `prunefl profile`."]
-    lines += [f"{key} = {_value(getattr(device, key))}" for key in ("name", "note", "command", "overhead")]
+    lines += [f"{key} = {_value(getattr(device, key))}" for key in ("name", "note", "overhead")]
     lines += ["", "[link]", *_link(device.link)]
     for measured in device.models:
         lines += ["", "[[model]]", *_measured(measured)]

@@ -2,7 +2,7 @@
 
 from prunefl.profile.fit import Fit, fit_line
 from prunefl.profile.measure import Check, LayerProfile, Profile, Task, profile
-from prunefl.profile.outcome import device_file, measured, merged
+from prunefl.profile.outcome import measured, merged
 
 __all__ = [
     "Check",
@@ -10,7 +10,6 @@ __all__ = [
     "LayerProfile",
     "Profile",
     "Task",
-    "device_file",
     "fit_line",
     "measured",
     "merged",

@@ -5,12 +5,13 @@ steps that a round consists of. Others stay at a density that training is likely
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from prunefl import sparse
+from prunefl.flops import positions
 from prunefl.profile.fit import Fit, fit_line
 from prunefl.profile.step import Batch, median_seconds, random_batch, random_masks, training_step
 
@@ -110,10 +111,15 @@ def profile(task: Task) -> Profile:
 
 def _profile(task: Task) -> Profile:
     batch = random_batch(task.batch_size, task.input_shape, task.classes)
-    layers = []
+    where = positions(task.model, task.input_shape, task.names)
+    layers: list[LayerProfile] = []
+    twins: dict[tuple[torch.Size, int], LayerProfile] = {}
     for k, name in enumerate(task.names):
         task.progress(name, k / (len(task.names) + 1))
-        layers.append(_one_layer(task, batch, name))
+        kind = _sizes(task)[name], where[name]
+        # equal layers cost the same, and deep networks are made of few kinds
+        twins[kind] = replace(twins[kind], name=name) if kind in twins else _one_layer(task, batch, name)
+        layers.append(twins[kind])
     task.progress("whole steps", len(task.names) / (len(task.names) + 1))
     whole, extra = _whole_steps(task, batch)
     offsets = {

@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-from prunefl.devices import DeviceFile, Link, Measured, Memory, Shape
+from prunefl.devices import DeviceFile, Measured, Memory, Shape
 from prunefl.profile.fit import fit_line
 from prunefl.profile.measure import OTHERS, Profile
 
 
-def device_file(name: str, link: Link, found: Measured, overhead: float, command: str) -> DeviceFile:
-    """Return the device as a file holds it: one model measured, and this link."""
-    return DeviceFile(name, name, link, (found,), overhead, command=command)
-
-
-def measured(profile: Profile, shape: Shape, model: str, memory: Memory | None = None) -> Measured:
+def measured(
+    profile: Profile, shape: Shape, model: str, memory: Memory | None = None, command: str = ""
+) -> Measured:
     """Return the times of each layer such that the whole steps that were measured come out."""
     slopes = [layer.line.per_weight for layer in profile.layers]
     # In whole steps only differences between a layer's two forms show. What a form takes at no live weight is
@@ -45,6 +42,8 @@ def measured(profile: Profile, shape: Shape, model: str, memory: Memory | None =
         importance_fixed=tuple(f + extra.fixed * share for f, share in zip(fixed, shares, strict=True)),
         importance_dense=tuple(d + a / total for d, a in zip(dense, dense_added, strict=True)),
         r2=tuple(max(0.0, layer.line.r2) for layer in profile.layers),
+        overhead=profile.overhead,
+        command=command,
         dense_bytes=memory.dense if memory else 0,
         sparse_bytes=memory.sparse if memory else 0,
         bytes_per_weight=memory.per_weight if memory else 0.0,
@@ -52,7 +51,7 @@ def measured(profile: Profile, shape: Shape, model: str, memory: Memory | None =
 
 
 def merged(old: DeviceFile, new: DeviceFile) -> DeviceFile:
-    """Return the old file with the new file's models, link and command; other models stay."""
+    """Return the old file with the new file's models and link; other models stay."""
     names = {measured.name for measured in new.models}
     kept = tuple(measured for measured in old.models if measured.name not in names)
     return replace(new, models=kept + new.models)

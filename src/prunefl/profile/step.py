@@ -14,7 +14,9 @@ from prunefl.masks import Masks
 
 Key = TypeVar("Key", bound=Hashable)
 
-WARM_UP = 2
+LEAST_REPEATS = 3
+PATIENCE = 20.0
+"""Seconds after which so few repeats must do: large models take their time."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ def median_seconds(steps: Mapping[Key, Callable[[], None]], repeats: int) -> dic
     With one thread these are its seconds on the processor: what else the machine does then counts little.
     """
     now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    for _ in range(WARM_UP):
-        for step in steps.values():
-            step()
+    for step in steps.values():
+        step()  # buffers are made at the first step
+    started = time.perf_counter()
     taken: dict[Key, list[float]] = {key: [] for key in steps}
-    for _ in range(repeats):
+    for done in range(repeats):
+        if done >= LEAST_REPEATS and time.perf_counter() - started > PATIENCE:
+            break
         for key, step in steps.items():
             begin = now()
             step()
