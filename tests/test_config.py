@@ -31,6 +31,15 @@ def test_fleet_tables_are_read_and_written():
     assert config.from_tables(tomllib.loads(config.dump(made))) == made
 
 
+def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
+    fleet = [{"count": 0}, {"device": "x86", "count": 1}]
+    for clients in (10, 20):
+        assert config.from_tables({"fleet": fleet, "data": {"clients": clients}}).fleet_counts() == [
+            clients - 1,
+            1,
+        ]
+
+
 @pytest.mark.parametrize(
     ("tables", "message"),
     [

@@ -149,7 +149,7 @@ class FleetSettings:
     """A group of equal devices; [[fleet]] may stand several times."""
 
     device: str = setting("raspberry-pi-4", "a preset or a device file")
-    count: int = setting(1, "how many clients have it", at_least(1))
+    count: int = setting(1, "how many clients have it; 0: all that the other groups leave", at_least(0))
     bandwidth: float = setting(0.0, "bytes a second in each direction; 0: the device's own", at_least(0))
     latency: float = setting(0.0, "seconds added to each message", at_least(0))
     jitter: float = setting(0.0, "standard deviation of log(compute time)", at_least(0))
@@ -185,6 +185,13 @@ class Config:
     def __post_init__(self) -> None:
         _check_together(self)
 
+    def fleet_counts(self) -> list[int]:
+        """Return how many clients each [[fleet]] group has; the first with count 0 has those left over."""
+        counts = [entry.count for entry in self.fleet]
+        if 0 in counts:
+            counts[counts.index(0)] = max(0, self.data.clients - sum(counts))
+        return counts
+
 
 def _check_together(config: Config) -> None:
     """Refuse values that are right alone and wrong together."""
@@ -200,8 +207,8 @@ def _check_together(config: Config) -> None:
         )
     if config.initial.client >= data.clients:
         raise ValueError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
-    held = sum(entry.count for entry in config.fleet)
-    if config.fleet and held != data.clients:
+    if config.fleet and sum(config.fleet_counts()) != data.clients:
+        held = sum(entry.count for entry in config.fleet)
         raise ValueError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
 
 

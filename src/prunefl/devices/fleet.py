@@ -34,8 +34,8 @@ def fleet(
     if not config.fleet:
         return [bind(load(config.time.device), shape, batch)] * config.data.clients
     devices: list[Device] = []
-    for group in config.fleet:
-        devices += [_as_configured(bind(load(group.device), shape, batch), group)] * group.count
+    for group, count in zip(config.fleet, config.fleet_counts(), strict=True):
+        devices += [_as_configured(bind(load(group.device), shape, batch), group)] * count
     return devices
 
 
