@@ -73,6 +73,12 @@ def test_a_device_file_gives_back_the_steps_that_were_measured() -> None:
     assert 0 < extra < 1.0 + 0.6  # a's share of the sparse surplus, b's of the dense one
 
 
+def test_a_whole_dense_step_is_what_was_measured() -> None:
+    found = measured(replace(a_profile(), dense_step=13.5), SHAPE, "two")
+    device = devices.bind(DeviceFile("d", "d", Link(), (found,)), SHAPE, 20)
+    assert device.dense_step_seconds() == pytest.approx(13.5)
+
+
 def test_a_device_file_survives_writing_and_reading() -> None:
     found = Measured(
         "two", 20, 6.0, (1000, 500), (1, 2), ("a", "b"), (0.01, 2e-9), (0.0, 4.0), (5.0, 0.0), r2=(0.99, 0.5)

@@ -19,7 +19,8 @@ def measured(
         for layer, t in zip(profile.layers, slopes, strict=True)
     ]
     fixed = [max(0.0, -g) for g in gap]
-    dense = [max(0.0, g) for g in gap]
+    constant = max(0.0, profile.constant - sum(fixed))
+    dense = _to_whole([max(0.0, g) for g in gap], profile.dense_step - constant)
     work = [shape.positions[layer.name] * layer.weights for layer in profile.layers]
     extra = fit_line(list(profile.importance_extra), list(profile.importance_extra.values()))
     shares = [w / sum(work) for w in work]  # only whole steps tell the surplus; it goes by FLOPs
@@ -28,7 +29,7 @@ def measured(
     return Measured(
         name=model,
         batch=profile.batch_size,
-        constant=max(0.0, profile.constant - sum(fixed)),
+        constant=constant,
         weights=tuple(layer.weights for layer in profile.layers),
         positions=tuple(shape.positions[layer.name] for layer in profile.layers),
         layers=tuple(layer.name for layer in profile.layers),
@@ -48,6 +49,12 @@ def measured(
         sparse_bytes=memory.sparse if memory else 0,
         bytes_per_weight=memory.per_weight if memory else 0.0,
     )
+
+
+def _to_whole(parts: list[float], whole: float) -> list[float]:
+    """Return the parts in proportion, so that they add up to the whole: full-size rounds are all dense."""
+    scale = whole / sum(parts) if sum(parts) > 0 and whole > 0 else 1.0
+    return [scale * part for part in parts]
 
 
 def merged(old: DeviceFile, new: DeviceFile) -> DeviceFile:
