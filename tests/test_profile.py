@@ -50,10 +50,10 @@ def layer(name: str, weights: int, slope: float, with_dense: float, at_rest: flo
 def a_profile() -> Profile:
     """Return the profile of a device on which layer a costs 3 + 0.01·n or 8, layer b 5 + 0.002·n or 1."""
     constant, a, b = 2.0, (3.0, 0.01, 8.0), (5.0, 0.002, 1.0)
-    at_rest = constant + a[0] + a[1] * 100 + b[0] + b[1] * 50
+    at_rest = constant + a[0] + a[1] * 30 + b[0] + b[1] * 15
     layers = (
-        layer("a", 1000, a[1], at_rest - a[0] - a[1] * 100 + a[2], at_rest),
-        layer("b", 500, b[1], at_rest - b[0] - b[1] * 50 + b[2], at_rest),
+        layer("a", 1000, a[1], at_rest - a[0] - a[1] * 30 + a[2], at_rest),
+        layer("b", 500, b[1], at_rest - b[0] - b[1] * 15 + b[2], at_rest),
     )
     extra = {0.1: 1.0, 0.2: 1.5, 0.3: 2.0}
     return Profile(layers, constant + 3 + 5, 11.0, extra, 0.6, (), 0.0, 20, 1)

@@ -1,7 +1,7 @@
 """Profile a device with one model: vary one layer, keep the others, time whole training steps.
 
 Whole steps and not layers alone: neighbouring layers share buffers, caches and orders of data, and it is whole
-steps that a round consists of. Others stay at a density that training is likely to reach.
+steps that a round consists of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from prunefl import sparse
 from prunefl.flops import positions
 from prunefl.profile.fit import Fit, fit_line
-from prunefl.profile.step import Batch, median_seconds, random_batch, random_masks, training_step
+from prunefl.profile.step import Batch, random_batch, random_masks, step_seconds, training_step
 
-OTHERS = 0.1
-"""Density of the layers that stand still."""
+OTHERS = 0.03
+"""Density of the layers that stand still: low, so that the one that varies stands out."""
+CALM = 0.25
+"""Quantile of the times that a layer's line goes through: other programs only ever make a step longer."""
 FIRST_LOOK = (0.02, 0.1, 0.3)
 CHECKED = (0.03, 0.07, 0.15, 0.25)
 """Densities of whole models by which the constant is found (the outer ones) and the prediction checked."""
@@ -166,7 +168,7 @@ def _one_layer(task: Task, batch: Batch, name: str) -> LayerProfile:
     weights = _sizes(task)[name].numel()
 
     def times(densities: Iterable[float], repeats: int) -> dict[float, float]:
-        return median_seconds({d: _variant(task, batch, {**rest, name: d}) for d in densities}, repeats)
+        return step_seconds({d: _variant(task, batch, {**rest, name: d}) for d in densities}, repeats, CALM)
 
     look = times((*FIRST_LOOK, 1.0), max(3, task.repeats // 3))
     densities = _below_break_even(weights, look)
@@ -204,7 +206,7 @@ def _whole_steps(task: Task, batch: Batch) -> tuple[dict[float, float], dict[flo
             model = sparse.sparsify(task.model, masks, choose="sparse")
             sums = _empty_sums(task.model) if collect else None
             steps[density, collect] = training_step(model, batch, sums)
-    found = median_seconds(steps, task.repeats)
+    found = step_seconds(steps, task.repeats)
     ordinary = {density: found[density, False] for density in (*CHECKED, 1.0)}
     return ordinary, {d: max(0.0, found[d, True] - found[d, False]) for d in (*CHECKED, 1.0)}
 
@@ -218,7 +220,7 @@ def _overhead(task: Task) -> float:
         sparse.load_state(model, state)
         sparse.state_of(model)
 
-    return median_seconds({"exchange": exchange}, task.repeats)["exchange"]
+    return step_seconds({"exchange": exchange}, task.repeats)["exchange"]
 
 
 def _empty_sums(model: nn.Module) -> dict[str, Tensor]:

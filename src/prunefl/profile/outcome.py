@@ -20,7 +20,8 @@ def measured(
     ]
     fixed = [max(0.0, -g) for g in gap]
     constant = max(0.0, profile.constant - sum(fixed))
-    dense = _to_whole([max(0.0, g) for g in gap], profile.dense_step - constant)
+    full = [f + t * layer.weights for f, t, layer in zip(fixed, slopes, profile.layers, strict=True)]
+    dense = _to_whole([max(0.0, g) for g in gap], full, profile.dense_step - constant)
     work = [shape.positions[layer.name] * layer.weights for layer in profile.layers]
     extra = fit_line(list(profile.importance_extra), list(profile.importance_extra.values()))
     shares = [w / sum(work) for w in work]  # only whole steps tell the surplus; it goes by FLOPs
@@ -51,10 +52,18 @@ def measured(
     )
 
 
-def _to_whole(parts: list[float], whole: float) -> list[float]:
-    """Return the parts in proportion, so that they add up to the whole: full-size rounds are all dense."""
-    scale = whole / sum(parts) if sum(parts) > 0 and whole > 0 else 1.0
-    return [scale * part for part in parts]
+def _to_whole(dense: list[float], sparse: list[float], whole: float) -> list[float]:
+    """Return the dense times, scaled so that the full model takes as long as it did.
+
+    A dense layer between sparse ones also pays for the change of order of its data, an all-dense model does not.
+
+    Args:
+        sparse: seconds of each layer's sparse form with no weight pruned; where that is less, it counts.
+    """
+    least = sum(s for d, s in zip(dense, sparse, strict=True) if s < d)
+    rest = sum(d for d, s in zip(dense, sparse, strict=True) if s >= d)
+    scale = (whole - least) / rest if rest > 0 and whole > least else 1.0
+    return [d if s < d else scale * d for d, s in zip(dense, sparse, strict=True)]
 
 
 def merged(old: DeviceFile, new: DeviceFile) -> DeviceFile:

@@ -1,11 +1,11 @@
 """One training step, timed: several variants of a model take turns, so that a busy moment strikes all alike."""
 
-import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -63,8 +63,10 @@ def training_step(
     return step
 
 
-def median_seconds(steps: Mapping[Key, Callable[[], None]], repeats: int) -> dict[Key, float]:
-    """Return the median seconds of each step, after a warm-up.
+def step_seconds(
+    steps: Mapping[Key, Callable[[], None]], repeats: int, quantile: float = 0.5
+) -> dict[Key, float]:
+    """Return the median seconds of each step (or another quantile), after a warm-up.
 
     With one thread these are its seconds on the processor: what else the machine does then counts little.
     """
@@ -80,4 +82,4 @@ def median_seconds(steps: Mapping[Key, Callable[[], None]], repeats: int) -> dic
             begin = now()
             step()
             taken[key].append(now() - begin)
-    return {key: statistics.median(times) for key, times in taken.items()}
+    return {key: float(np.quantile(times, quantile)) for key, times in taken.items()}
