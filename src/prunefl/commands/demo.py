@@ -34,5 +34,7 @@ def demo(
         draw_run(finished.records, folder)
         runs.append((method, finished.records))
     picture = draw_comparison(runs, out)
-    Console().print(summary_table(runs, config.run.target_accuracy))
+    screen = Console()
+    console = screen if screen.is_terminal else Console(width=140)
+    console.print(summary_table(runs, config.run.target_accuracy))
     print(f"picture: {picture}")

@@ -146,7 +146,8 @@ def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
         soft_wrap=True,
     )
     if not console.is_terminal:
-        yield Lines(config, Console())
+        # A pipe has no width: the table must not be folded to eighty columns.
+        yield Lines(config, Console(width=140))
         return
     panel = Panel(config, Console())
     with panel.live:
