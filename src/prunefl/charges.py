@@ -97,6 +97,9 @@ def of_round(
     spent = slowest(
         _seconds(setup, orders[r.client], r.client, stretches[r.client], sent[r.client]) for r in replies
     )
+    # What one client computes before the first round is shared out over a cohort, as a round's work is.
+    usual = setup.config.training.participants or len(setup.devices)
+    cohort = len(replies) if state.pruned else usual
     return Charge(
         compute=spent.compute,
         upload=spent.upload,
@@ -104,7 +107,7 @@ def of_round(
         overhead=spent.overhead,
         bytes_up=sum(sum(sizes) for sizes in sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
-        flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / len(replies),
+        flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / cohort,
     )
 
 

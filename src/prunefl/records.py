@@ -53,7 +53,7 @@ def _lines(path: Path) -> Iterator[Record]:
 
 def final_accuracy(records: list[Record]) -> float | None:
     """Return the mean of the last five evaluations, or None before the first."""
-    seen = [record["accuracy"] for record in records if record.get("accuracy") is not None]
+    seen = [record["accuracy"] for record in records if record["kind"] == "round" and "accuracy" in record]
     return sum(seen[-5:]) / len(seen[-5:]) if seen else None
 
 
