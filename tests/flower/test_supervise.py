@@ -62,9 +62,18 @@ def start(tmp_path: Path, body: str) -> tuple[subprocess.Popen, int, int]:
     return parent, child, grandchild
 
 
+STUBBORN = """
+        while True:
+            try:
+                time.sleep(600)
+            except Exception:
+                pass
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_all_processes_are_gone_after_a_signal(tmp_path, number):
-    parent, child, grandchild = start(tmp_path, "time.sleep(600)")
+def test_all_processes_are_gone_after_a_signal_even_where_every_exception_is_caught(tmp_path, number):
+    parent, child, grandchild = start(tmp_path, STUBBORN)
     parent.send_signal(number)
     parent.wait(15)
     assert gone(child)

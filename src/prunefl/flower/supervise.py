@@ -63,8 +63,8 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-class Stopped(Exception):
-    """The user, or the system, asked this command to end."""
+class Stopped(BaseException):
+    """The user, or the system, asked this command to end. Like KeyboardInterrupt, no `except Exception` stops it."""
 
 
 @contextmanager
