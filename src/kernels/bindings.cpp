@@ -115,6 +115,8 @@ void chain_backward(const Chain& chain, const Tape& tape, const Addresses& weigh
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Sparse training kernels: runs of layers forward and backward, and SGD on live weights.";
+    // Models may live until the interpreter ends, and then nothing is freed in order.
+    nb::set_leak_warnings(false);
     m.def("paths", &paths, "Names of the instruction sets that this machine runs, the fastest first.");
     m.def("path", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
     m.def("use_path", &use_path, nb::arg("name"));

@@ -115,9 +115,9 @@ struct Tiling {
 static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, const Planes<float>& y,
                          const float* bias, bool relu, int threads) {
     const Tiling tiling(y.height, y.length);
-    // Few tiles: share out the output planes instead.
+    // Few tiles: share out the output planes instead, in as few parts as can be, for each reads the whole input.
     const bool by_tile = tiling.count >= threads * 3;
-    const int tasks = threads == 1 ? 1 : by_tile ? least(tiling.count, threads * 4) : least(w.rows, threads * 4);
+    const int tasks = threads == 1 ? 1 : by_tile ? least(tiling.count, threads * 4) : least(w.rows, threads);
     run_tasks(tasks, threads, [&](int task) {
         const Range tiles = by_tile ? part_of(tiling.count, task, tasks) : Range{0, tiling.count};
         const Range rows = by_tile ? Range{0, w.rows} : part_of(w.rows, task, tasks);
@@ -144,7 +144,7 @@ static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, 
 static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t x_row,
                                  const Planes<const float>& dy, float* dw, int threads) {
     const Tiling tiling(dy.height, dy.length);
-    const int tasks = threads > 1 ? least(w.rows, threads * 4) : 1;
+    const int tasks = least(w.rows, threads);
     run_tasks(tasks, threads, [&](int task) {
         const Range rows = part_of(w.rows, task, tasks);
         for (int b = 0; b < w.blocks; b++) {

@@ -125,7 +125,7 @@ INLINE void in_pieces(int vectors, At at) {
 
 static void linear_forward(const LinearWeights& w, const float* x, ptrdiff_t x_stride, float* y, ptrdiff_t y_stride,
                            int batch, const float* bias, bool relu, int threads) {
-    const int tasks = threads > 1 ? least(w.outputs, threads * 4) : 1;
+    const int tasks = threads > 1 ? least(w.outputs, threads * 2) : 1;
     run_tasks(tasks, threads, [&](int task) {
         const Range rows = part_of(w.outputs, task, tasks);
         in_pieces((batch + LANES - 1) / LANES, [&](int first, int vectors) {

@@ -2,7 +2,11 @@
 #define INLINE static inline __attribute__((always_inline))
 // Kept out of line: when the compiler merges the inner loops into their callers it spills the accumulators.
 #define KERNEL static __attribute__((noinline))
+#ifdef PRUNEFL_NO_UNROLL
+#define UNROLL
+#else
 #define UNROLL _Pragma("GCC unroll 32")
+#endif
 
 constexpr int LANES = PRUNEFL_LANES;
 typedef float Vec __attribute__((vector_size(LANES * 4)));
