@@ -20,7 +20,8 @@ find "$build/src" -name '_*.so' -exec cp {} "$build/package/prunefl/" \;
 asan=$(g++ -print-file-name=libasan.so)
 ubsan=$(g++ -print-file-name=libubsan.so)
 cxx=$(g++ -print-file-name=libstdc++.so)
-# Python and torch keep memory until the end: leaks are theirs. Exceptions need libstdc++ loaded beside the sanitizer.
+# Nothing is captured: a sanitizer ends the process, and its message would be lost. Python and torch keep memory
+# until the end: leaks are theirs. Exceptions need libstdc++ loaded beside the sanitizer.
 LD_PRELOAD="$asan $ubsan $cxx" ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 OMP_NUM_THREADS=2 \
-    PYTHONPATH="$build/package" "$python" -m pytest -p no:cacheprovider "$here/tests/sparse" \
+    PYTHONPATH="$build/package" "$python" -m pytest -p no:cacheprovider --capture=no "$here/tests/sparse" \
     -k "not memory and not papers_networks and not bench"

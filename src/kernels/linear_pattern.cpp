@@ -57,6 +57,7 @@ void BlockedRows::each_piece(Copy copy) const {
     for (int r = 0; r < rows_; r++)
         for (int b = 0; b < blocks_; b++) {
             const int32_t* piece = &start_[static_cast<size_t>(b) * rows_ + r];
+            if (piece[0] == piece[1]) continue;
             copy(at, piece[0], sizeof(float) * (piece[1] - piece[0]));
             at += piece[1] - piece[0];
         }
