@@ -11,6 +11,7 @@ help:
 	@echo "make test   run all tests"
 	@echo "make lint   check format, lint and types"
 	@echo "make bench  sparse training against dense PyTorch on this machine"
+	@echo "make sanitize  the kernels' tests under AddressSanitizer and UBSan"
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: make PYTHON=python3.x"; exit 1; }
@@ -35,6 +36,8 @@ lint: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/prunefl bench step --model conv2 --density 0.1
 	$(BIN)/prunefl bench layers
+
+include sanitize.mk
 
 clean:
 	rm -rf $(VENV) build
