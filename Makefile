@@ -41,3 +41,5 @@ include sanitize.mk
 
 clean:
 	rm -rf $(VENV) build
+
+include sanitize.mk
