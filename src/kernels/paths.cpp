@@ -6,7 +6,7 @@
 
 namespace prunefl {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PRUNEFL_PLAIN_ONLY)
 extern const Kernels path_avx512, path_avx2;
 #endif
 extern const Kernels path_plain;
@@ -15,7 +15,7 @@ namespace {
 
 std::vector<const Kernels*> runnable() {
     std::vector<const Kernels*> found;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PRUNEFL_PLAIN_ONLY)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         found.push_back(&path_avx512);
