@@ -177,3 +177,13 @@ def test_pruned_weights_stay_zero_under_any_optimiser(kind: type[torch.optim.Opt
         torch.testing.assert_close(tensor, dict(expected.named_parameters())[name], rtol=1e-4, atol=1e-5)
         if name in masks:
             assert not tensor[~masks[name]].any()
+
+
+def test_a_layer_without_a_live_weight_gives_its_bias() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 16, 3))
+    masks = {name: torch.zeros_like(mask) for name, mask in random_masks(model, 0.5).items()}
+    sparse = sparsify(model, masks)
+    x = torch.randn(5, 1, 6, 6)
+    torch.testing.assert_close(sparse(x), model[3].bias.expand(5, 3))
+    sparse(x).sum().backward()
+    torch.testing.assert_close(sparse[3].bias.grad, torch.full((3,), 5.0))

@@ -211,16 +211,6 @@ def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
         sparse_run_model()(torch.randn(shape))
 
 
-def test_a_layer_without_a_live_weight_gives_its_bias() -> None:
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 16, 3))
-    masks = {name: torch.zeros_like(mask) for name, mask in masks_for(model, 0.5).items()}
-    sparse = sparsify(model, masks)
-    x = torch.randn(5, 1, 6, 6)
-    close(sparse(x), model[3].bias.expand(5, 3))
-    sparse(x).sum().backward()
-    close(sparse[3].bias.grad, torch.full((3,), 5.0))
-
-
 def test_copies_share_no_memory_that_a_step_writes() -> None:
     sparse = sparse_run_model()
     x = torch.randn(6, 2, 8, 8)

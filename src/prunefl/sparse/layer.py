@@ -34,7 +34,7 @@ class SparseLayer(PrunedLayer):
     def dense_forward(self, x: Tensor) -> Tensor:
         """Return the same from dense torch: for what the kernels do not do."""
         weight = self._scattered(self.weight)
-        if self.collection is not None:
+        if self.collection is not None and weight.requires_grad:
             weight.register_hook(self.collection.add)
         return self.spec.apply(x, weight, self.bias)
 
