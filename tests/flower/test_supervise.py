@@ -95,6 +95,34 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path):
     os.kill(grandchild, signal.SIGKILL)
 
 
+def test_a_child_whose_parent_died_before_it_was_bound_ends_at_once(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "prunefl.flower.child", "1", "platform"]
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, b"")
+
+
+def test_a_child_is_bound_before_it_imports_anything_slow(tmp_path):
+    """A worker takes seconds to load torch; its parent may be killed in them."""
+    (tmp_path / "slow_module.py").write_text("import time; time.sleep(600)")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    code = (
+        "import os, pathlib, sys, time; from prunefl.flower.supervise import crew\n"
+        "with crew(pathlib.Path(sys.argv[1]), {}) as members:\n"
+        "    pathlib.Path(sys.argv[2]).write_text(str(members.start('slow', ['slow_module']).pid)); time.sleep(600)"
+    )
+    file = tmp_path / "number"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "logs"), str(file)], env=environment
+    )
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit and not (file.exists() and file.read_text()):
+        time.sleep(0.02)
+    parent.kill()
+    parent.wait()
+    assert gone(int(file.read_text()), 30)
+
+
 def test_who_has_ended_is_named(tmp_path):
     with crew(tmp_path / "logs", {}) as members:
         members.start("platform", ["platform"]).wait()

@@ -28,7 +28,7 @@ class Crew:
         with (self.logs / f"{name}.log").open("ab") as log:
             # A group of its own: Ctrl-C reaches us alone and we end the others, with their offspring.
             process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
+                [sys.executable, "-m", "prunefl.flower.child", str(os.getpid()), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=None if show else log,
                 stderr=log,
