@@ -7,7 +7,7 @@ SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.t
 .PHONY: help demo test lint bench clean
 
 help:
-	@echo "make demo   train the same model pruned and full-size on real digits (about two minutes)"
+	@echo "make demo   train the same model pruned and full-size on real digits (under three minutes)"
 	@echo "make test   run all tests"
 	@echo "make lint   check format, lint and types"
 	@echo "make bench  sparse training against dense PyTorch on this machine"

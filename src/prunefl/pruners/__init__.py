@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from prunefl.config import Config
     from prunefl.time_model import TimeModel
 
-Json = dict[str, "bool | int | float | str | list[Json] | Json | None"]
-
 
 @dataclass(frozen=True)
 class Memory:
