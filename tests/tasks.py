@@ -8,6 +8,7 @@ from prunefl import config
 from prunefl.config import Config
 
 CLASSES = 4
+BATCH_SHAPE = (20, 1, 8, 8)
 
 
 def small_data(count: int, seed: int) -> TensorDataset:

@@ -11,7 +11,7 @@ from prunefl.client import ClientState, draw_batches, handle
 from prunefl.masks import DenseView, digest, full_masks, prunable_names
 from prunefl.messages import Ask, Order
 from prunefl.trainer import Trainer
-from tasks import CLASSES, small_config, small_data, small_model
+from tasks import BATCH_SHAPE, CLASSES, small_config, small_data, small_model
 
 SHARE = data.wrap(small_data(60, seed=1))
 MODEL = small_model()
@@ -30,7 +30,7 @@ def masked_state(masks):
 
 
 def answer(masks, ask=NOTHING, state=None, known=None, config=None):
-    trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES)
+    trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES, BATCH_SHAPE)
     order = Order(1, 0.1, wire.pack(masked_state(masks), masks, known=known), ask)
     reply, after = handle(order, 2, state or ClientState(), SHARE, trainer, config or small_config())
     values, own = wire.unpack(reply.model, trainer.template, {digest(masks): masks})

@@ -10,7 +10,7 @@ from prunefl.messages import InitialPlan, Order
 from prunefl.time_json import from_json, to_json
 from prunefl.time_model import FleetTime, KinkedTime, LinearTime
 from prunefl.trainer import Trainer
-from tasks import CLASSES, small_config, small_data, small_model
+from tasks import BATCH_SHAPE, CLASSES, small_config, small_data, small_model
 
 PLAN = InitialPlan(samples=40, interval=3, start_factor=1.5, tolerance=0.1, patience=2, max_passes=40)
 
@@ -18,7 +18,7 @@ PLAN = InitialPlan(samples=40, interval=3, start_factor=1.5, tolerance=0.1, pati
 def prune(plan=PLAN, per_weight=1e-3, **sections):
     model = small_model()
     names = prunable_names(model)
-    trainer = Trainer(model, wire.Template.of(model, names), CLASSES)
+    trainer = Trainer(model, wire.Template.of(model, names), CLASSES, BATCH_SHAPE)
     masks = full_masks(model, names)
     order = Order(
         0, 0.1, b"", initial=plan, time_model=to_json(LinearTime(1.0, dict.fromkeys(names, per_weight)))

@@ -1,11 +1,14 @@
 """Accuracy and loss on the test set."""
 
+import os
+
 import torch
 
 from prunefl.config import Config
 from prunefl.data import Samples
 from prunefl.losses import LOSSES
 from prunefl.server import ServerState
+from prunefl.threads import running_threads
 from prunefl.trainer import Trainer
 
 
@@ -14,7 +17,8 @@ def evaluate(trainer: Trainer, state: ServerState, test: Samples, config: Config
     criterion = LOSSES[config.training.loss]
     model = trainer.load(state.values, state.masks).eval()
     right, loss = 0, 0.0
-    with torch.no_grad():
+    # No client computes meanwhile, so all cores are free.
+    with torch.no_grad(), running_threads(os.cpu_count() or 1):
         for indices in torch.arange(len(test)).split(config.run.eval_batch):
             inputs, labels = test.batch(indices)
             logits = model(inputs)

@@ -58,7 +58,7 @@ def execute(
     opened = _open(setup, engine, folder, resume)
     state, wall = opened.state, opened.wall
     rounds = run_rounds(setup, opened.state, engine)
-    trainer = Trainer(setup.model, setup.template, setup.classes)
+    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
     stop = False
     with RecordFile(folder / "records.jsonl", opened.record_bytes) as file:
         if not opened.record_bytes:

@@ -49,6 +49,11 @@ class Setup:
     positions: Mapping[str, int]
     layer_sizes: Mapping[str, int]
 
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of a mini-batch."""
+        return (self.config.training.batch_size, *self.input_shape)
+
 
 @dataclass(frozen=True)
 class ServerState:

@@ -18,6 +18,7 @@ from prunefl.data import Samples
 from prunefl.masks import digest
 from prunefl.messages import Order, Reply
 from prunefl.server import ServerState, Setup
+from prunefl.sparse.memory import keep_freed_memory
 from prunefl.trainer import OnPass, Trainer
 
 
@@ -34,10 +35,11 @@ class Simulator:
         workers = self._config.run.workers or os.cpu_count() or 1
         # One OpenMP thread setting for all: it decides the bits, the number of workers must not.
         torch.set_num_threads(self._config.run.threads)
+        keep_freed_memory()
         self._pool = ThreadPoolExecutor(workers, "client")
         self._trainers: SimpleQueue[Trainer] = SimpleQueue()
         for _ in range(workers):
-            trainer = Trainer(setup.model, setup.template, setup.classes)
+            trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
             trainer.on_pass = on_pass or trainer.on_pass
             self._trainers.put(trainer)
 

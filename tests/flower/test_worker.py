@@ -88,7 +88,7 @@ def test_an_order_is_answered_as_the_core_answers_it(task, worker):
     ask(worker, hello(task))
     config, federation, setup = task
     _, order = first_order(task)
-    trainer = Trainer(setup.model, setup.template, setup.classes)
+    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
     expected, _ = handle(order, 1, ClientState(), federation.clients[1], trainer, config)
     found = to_reply(ask(worker, seal(order_letter(order, "r"))), 1)
     assert replace(found, seconds=0.0) == replace(expected, seconds=0.0)

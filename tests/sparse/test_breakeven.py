@@ -77,9 +77,11 @@ def test_dense_layers_compute_densely_and_thin_ones_sparsely() -> None:
 
 def test_an_example_decides_by_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    monkeypatch.setattr(breakeven, "_measured", lambda spec, size: sizes.append(size) or 0.2)
+    monkeypatch.setattr(breakeven, "_measured", lambda spec, size: sizes.append(size) or 0.35)
     model = nn.Sequential(nn.Linear(100, 10))
-    assert layer_kind(model, 300, example=torch.zeros(7, 100)) is MaskedLayer
+    assert layer_kind(model, 300, example=torch.zeros(7, 100)) is SparseLayer
+    assert not sizes, "below every break-even nothing need be measured"
+    assert layer_kind(model, 400, example=torch.zeros(7, 100)) is MaskedLayer
     assert sizes == [(7, 100)]
 
 

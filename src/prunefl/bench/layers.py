@@ -8,7 +8,6 @@ from prunefl.bench.step import (
     Step,
     check_settings,
     random_batch,
-    running_threads,
     take_turns,
     task_named,
 )
@@ -17,6 +16,7 @@ from prunefl.sparse.convert import input_sizes
 from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.memory import keep_freed_memory
 from prunefl.sparse.spec import Spec, spec_of
+from prunefl.threads import running_threads
 
 
 def bench_layers(

@@ -5,7 +5,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +15,7 @@ from prunefl import models
 from prunefl.masks import prunable_names
 from prunefl.sparse import SGD, collect_gradients, sparsify
 from prunefl.sparse.memory import keep_freed_memory
+from prunefl.threads import running_threads
 
 Step = Callable[[], None]
 RATE = 1e-4
@@ -81,16 +81,20 @@ def bench_step(
             "sparse": training_step(sparse, SGD(sparse.parameters(), RATE), data),
             "importance": importance_step(copy.deepcopy(sparse), masks, data),
         }
+        if threads > 1:
+            steps["sparse_one_thread"] = _with_one_thread(steps["sparse"])
         timings = take_turns(steps, seconds)
+    medians = {name: timing.median for name, timing in timings.items()}
     return {
         "model": model,
         "density": density,
         "threads": threads,
         "batch": batch,
-        **{f"{name}_ms": round(timing.median, 4) for name, timing in timings.items()},
+        **{f"{name}_ms": round(median, 4) for name, median in medians.items()},
         **{f"{name}_low_ms": round(timing.quartiles[0], 4) for name, timing in timings.items()},
         **{f"{name}_high_ms": round(timing.quartiles[1], 4) for name, timing in timings.items()},
-        "speedup": round(timings["dense"].median / timings["sparse"].median, 3),
+        "speedup": round(medians["dense"] / medians["sparse"], 3),
+        "thread_speedup": round(medians.get("sparse_one_thread", medians["sparse"]) / medians["sparse"], 3),
         "steps": len(timings["dense"].milliseconds),
     }
 
@@ -121,6 +125,14 @@ def training_step(
         optimiser.step()
 
     return step
+
+
+def _with_one_thread(step: Step) -> Step:
+    def alone() -> None:
+        with running_threads(1):
+            step()
+
+    return alone
 
 
 def importance_step(model: nn.Module, masks: Mapping[str, Tensor], data: tuple[Tensor, Tensor]) -> Step:
@@ -190,14 +202,3 @@ def check_settings(density: float, threads: int, batch: int, seconds: float) -> 
             raise ValueError(f"--{name} {value}, must be >= 1")
     if not seconds > 0:
         raise ValueError(f"--seconds {seconds}, must be > 0")
-
-
-@contextmanager
-def running_threads(count: int) -> Iterator[None]:
-    """Run with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -38,6 +38,8 @@ def step(
         spread = f"half of them between {found[f'{name}_low_ms']:.3f} and {found[f'{name}_high_ms']:.3f}"
         typer.echo(f"  {name:<11}{found[f'{name}_ms']:>10.3f} ms   {spread}")
     typer.echo(f"  sparse is {found['speedup']:.2f} times as fast as dense")
+    if threads > 1:
+        typer.echo(f"  and with {threads} threads {found['thread_speedup']:.2f} times as fast as with one")
 
 
 def layers(

@@ -30,18 +30,13 @@ def bench_wire(
 
       prunefl bench wire --density 0.1 --precision int8 --json
     """
-    import torch
-
     from prunefl.bench import wire
+    from prunefl.threads import running_threads
 
     if wrong := [density for density in densities or [] if not 0 <= density <= 1]:
         raise ValueError(f"--density {wrong[0]}, must be between 0 and 1")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with running_threads(1):
         rows = list(wire.rows(densities or wire.DENSITIES, precision, repeats))
-    finally:
-        torch.set_num_threads(threads)
     if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:

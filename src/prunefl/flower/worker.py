@@ -23,6 +23,7 @@ from prunefl.flower.forks import die_with_parent
 from prunefl.flower.letters import Letter, LetterError, seal, unseal
 from prunefl.flower.orders import reply_letter, text, to_order
 from prunefl.masks import prunable_names
+from prunefl.sparse.memory import keep_freed_memory
 from prunefl.trainer import Trainer
 from prunefl.training import build_model, load_data
 
@@ -168,10 +169,12 @@ def make_bench(place: Place, run: str, config_text: str) -> Bench:
 def loaded(config: Config) -> tuple[Federation, Trainer]:
     """Return data and model, loaded once for all clients that this process may be."""
     torch.set_num_threads(config.run.threads)
+    keep_freed_memory()
     federation = load_data(config)
     model = build_model(config, federation)
     template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
-    return federation, Trainer(model, template, federation.classes)
+    batch_shape = (config.training.batch_size, *federation.input_shape)
+    return federation, Trainer(model, template, federation.classes, batch_shape)
 
 
 def serve(worker: Worker, socket_path: Path) -> None:

@@ -14,6 +14,7 @@ from prunefl import sparse
 from prunefl.flops import positions
 from prunefl.profile.fit import Fit, fit_line
 from prunefl.profile.step import Batch, random_batch, random_masks, step_seconds, training_step
+from prunefl.threads import running_threads
 
 OTHERS = 0.03
 """Density of the layers that stand still: low, so that the one that varies stands out."""
@@ -103,12 +104,8 @@ class Profile:
 
 def profile(task: Task) -> Profile:
     """Return the profile of this device; takes some hundreds of training steps."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(task.threads)
-    try:
+    with running_threads(task.threads):
         return _profile(task)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _profile(task: Task) -> Profile:

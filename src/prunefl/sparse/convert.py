@@ -1,14 +1,15 @@
 """From a dense model and masks to one that holds only its live weights, and back."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from prunefl.masks import Masks
 from prunefl.sparse import layout
-from prunefl.sparse.breakeven import break_even, computes_sparsely
+from prunefl.sparse.breakeven import LEAST, break_even, computes_sparsely
 from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.masked import MaskedLayer
 from prunefl.sparse.pattern import kernels_compute
@@ -49,11 +50,15 @@ def sparsify(
     dense = densify(model)
     layers = {_weight_name(path): module for path, module in dense.named_modules()}
     chosen = {name: _layer_for(name, mask, layers) for name, mask in masks.items()}
-    sizes = input_sizes(dense, example) if example is not None and choose == "auto" else {}
+
+    @cache
+    def sizes() -> Mapping[nn.Module, tuple[int, ...]]:
+        return {} if example is None else input_sizes(dense, example)
+
     swaps: dict[nn.Module, nn.Module] = {}
     for name, layer in chosen.items():
         if not bool(masks[name].all()):
-            sparse = _is_sparse(layer, masks[name], choose, sizes.get(layer), before.get(name))
+            sparse = _is_sparse(layer, masks[name], choose, sizes, before.get(name))
             swaps[layer] = _pruned(layer, masks[name], sparse)
     return _made_aware_in_place(_swapped(dense, swaps))
 
@@ -122,14 +127,20 @@ def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int,
 
 
 def _is_sparse(
-    layer: nn.Linear | nn.Conv2d, mask: Tensor, choose: str, size: tuple[int, ...] | None, before: bool | None
+    layer: nn.Linear | nn.Conv2d,
+    mask: Tensor,
+    choose: str,
+    sizes: Callable[[], Mapping[nn.Module, tuple[int, ...]]],
+    before: bool | None,
 ) -> bool:
-    """Return whether a pruned layer should compute sparsely."""
+    """Return whether a pruned layer should compute sparsely; sizes of inputs are asked for only in doubt."""
     spec = spec_of(layer)
     if choose == "dense" or not kernels_compute(spec, layer.weight):
         return False
     density = torch.count_nonzero(mask).item() / mask.numel()
-    return choose == "sparse" or computes_sparsely(density, break_even(spec, size), before)
+    if choose == "sparse" or computes_sparsely(density, LEAST, before):
+        return True
+    return computes_sparsely(density, break_even(spec, sizes().get(layer)), before)
 
 
 def _pruned(layer: nn.Linear | nn.Conv2d, mask: Tensor, sparse: bool) -> PrunedLayer:

@@ -17,6 +17,11 @@ class SGD(torch.optim.Optimizer):
             raise ValueError(f"lr={lr}, must be >= 0")
         super().__init__(params, {"lr": lr})
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters as torch does, but not through its compiler, which takes over a second to import."""
+        add = torch.optim.Optimizer.add_param_group
+        getattr(add, "__wrapped__", add)(self, param_group)
+
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Update every parameter that has a gradient; return the closure's loss, if there is one."""
         loss = None

@@ -1,0 +1,17 @@
+"""How many threads torch and the kernels compute with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def running_threads(count: int) -> Iterator[None]:
+    """Compute with so many threads, for the whole process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
