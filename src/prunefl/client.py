@@ -15,6 +15,7 @@ from prunefl.losses import LOSSES
 from prunefl.masks import Masks, digest
 from prunefl.messages import Order, Reply, State
 from prunefl.randomness import generator
+from prunefl.threads import running_threads
 from prunefl.trainer import Trainer
 
 Batch = tuple[Tensor, Tensor]
@@ -50,7 +51,8 @@ def handle(
     started = time.perf_counter()
     trainer.generator = generator(config.run.seed, "dropout", order.round, client)
     if order.initial is not None:
-        reply = initial_pruning(order, client, data, trainer, values, masks, config)
+        with running_threads(config.initial.threads or config.run.threads):
+            reply = initial_pruning(order, client, data, trainer, values, masks, config)
         return replace(reply, seconds=time.perf_counter() - started), ClientState()
     criterion = LOSSES[config.training.loss]
     batches = draw_batches(data, order.round, client, config)

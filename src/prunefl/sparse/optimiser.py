@@ -58,7 +58,7 @@ def _update_in_place(parameters: list[nn.Parameter], rate: float) -> None:
             continue
         if "live_bits" in parameter.__dict__:
             _masked_update_in_place(parameter, gradient, parameter.__dict__["live_bits"], rate)
-        elif not _plain(parameter) or not _plain(gradient):
+        elif not _plain(parameter) or not gradient.is_contiguous():
             with torch.no_grad():
                 parameter.add_(gradient, alpha=-rate)
         else:

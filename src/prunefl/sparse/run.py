@@ -43,8 +43,9 @@ class Run:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return what the modules return."""
-        weights = [link.layer.weight for link in self.links]
-        biases = [link.layer.bias for link in self.links]
+        # Not as attributes, which nn.Module looks up slowly: a small model would notice.
+        parameters = [link.layer._parameters for link in self.links]
+        weights, biases = [own["weight"] for own in parameters], [own["bias"] for own in parameters]
         if not _suits(x, weights):
             for module in self.modules:
                 x = self.dense.get(module, module)(x)
@@ -170,9 +171,12 @@ class _Totals:
 
 def _suits(x: Tensor, weights: list[nn.Parameter]) -> bool:
     """Return whether the kernels can compute this."""
-    if x.dtype is not torch.float32 or not x.is_cpu or x.numel() == 0:
+    if x.dtype is not torch.float32 or not x.is_cpu or x.numel() == 0 or torch.is_autocast_enabled("cpu"):
         return False
-    return all(w.dtype is torch.float32 for w in weights) and not torch.is_autocast_enabled("cpu")
+    for weight in weights:
+        if weight.dtype is not torch.float32:
+            return False
+    return True
 
 
 def _wants_gradient(x: Tensor, weights: list[nn.Parameter], biases: list[nn.Parameter | None]) -> bool:
