@@ -37,11 +37,11 @@ def carry_out(jobs: Sequence[Job], at_once: int, out: Path, again: str) -> None:
 
 
 class Lines:
-    """One plain line when a run starts and when it ends, for logs and pipes."""
+    """One plain line when a run starts, at every tenth of it and when it ends, for logs and pipes."""
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.said: dict[Path, str] = {}
+        self.said: dict[Path, tuple[str, int]] = {}
 
     def __enter__(self) -> "Lines":
         return self
@@ -51,11 +51,14 @@ class Lines:
 
     def show(self, step: Step) -> None:
         """Say what changed."""
-        if self.said.get(step.job.folder) == step.state:
+        rounds = step.job.config.run.rounds
+        news = step.state, 10 * step.round // rounds
+        if self.said.get(step.job.folder) == news:
             return
-        self.said[step.job.folder] = step.state
-        ended = sum(state != "running" for state in self.said.values())
-        typer.echo(f"[{ended}/{self.total}] {step.job.name}: {step.state}", err=True)
+        self.said[step.job.folder] = news
+        ended = sum(state != "running" for state, _ in self.said.values())
+        where = f", round {step.round} of {rounds}" if step.state == "running" and step.round else ""
+        typer.echo(f"[{ended}/{self.total}] {step.job.name}: {step.state}{where}", err=True)
 
 
 class Bars:

@@ -135,6 +135,7 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
             tell(Progress(job, 0, "failed", NO_DENSITY))
         else:
             config = prepare(job, 0)
+            tell(Progress(job, last_round(job.folder), "running"))
             with only_one(job.folder):
                 run = run_config(config, job.folder, resume=True, on_record=_teller(job, tell, stop))
             done = last_round(job.folder)

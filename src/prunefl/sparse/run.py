@@ -45,7 +45,8 @@ class Run:
         """Return what the modules return."""
         # Not as attributes, which nn.Module looks up slowly: a small model would notice.
         parameters = [link.layer._parameters for link in self.links]
-        weights, biases = [own["weight"] for own in parameters], [own["bias"] for own in parameters]
+        weights: list[nn.Parameter] = [own["weight"] for own in parameters]  # type: ignore[misc]
+        biases = [own["bias"] for own in parameters]
         if not _suits(x, weights):
             for module in self.modules:
                 x = self.dense.get(module, module)(x)
@@ -173,10 +174,7 @@ def _suits(x: Tensor, weights: list[nn.Parameter]) -> bool:
     """Return whether the kernels can compute this."""
     if x.dtype is not torch.float32 or not x.is_cpu or x.numel() == 0 or torch.is_autocast_enabled("cpu"):
         return False
-    for weight in weights:
-        if weight.dtype is not torch.float32:
-            return False
-    return True
+    return all(w.dtype is torch.float32 for w in weights)
 
 
 def _wants_gradient(x: Tensor, weights: list[nn.Parameter], biases: list[nn.Parameter | None]) -> bool:
