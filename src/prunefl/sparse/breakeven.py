@@ -30,7 +30,7 @@ USUAL = {"linear": 0.6, "conv": 0.65}
 HYSTERESIS = 0.1
 """A layer changes sides only when the density is past the break-even by this fraction of it."""
 
-LEAST = 0.3
+LEAST = {"linear": 0.6, "conv": 0.3}
 """Below this no measurement counts: alone, a small layer's time is Python's, which a run of layers shares."""
 
 MEASURED_AT = (0.2, 0.6)
@@ -56,13 +56,22 @@ def break_even(spec: Spec, size: tuple[int, ...] | None) -> float:
         size: shape of the layer's input, batch included; None takes the usual value.
     """
     if size is None:
-        return USUAL["linear" if isinstance(spec, LinearSpec) else "conv"]
+        return USUAL[_kind(spec)]
     key = "; ".join(str(part) for part in (spec, size, torch.get_num_threads(), *_machine()))
     name = hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
     path = cache_folder() / "break-even" / f"{name}.json"
     if not path.exists():
         _write_first(path, {"layer": key, "density": round(_measured(spec, size), 3)})
     return float(json.loads(path.read_text())["density"])
+
+
+def surely_sparse(spec: Spec, density: float, was_sparse: bool | None) -> bool:
+    """Return whether the layer computes sparsely whatever a measurement would say."""
+    return computes_sparsely(density, LEAST[_kind(spec)], was_sparse)
+
+
+def _kind(spec: Spec) -> str:
+    return "linear" if isinstance(spec, LinearSpec) else "conv"
 
 
 def cache_folder() -> Path:
@@ -106,7 +115,7 @@ def _measured(spec: Spec, size: tuple[int, ...]) -> float:
         times.append(_seconds(_sparse_step(spec, x, mask)))
     # A sparse step takes a + b·density
     slope = max((times[1] - times[0]) / (high - low), 1e-12)
-    return min(1.0, max(LEAST, low + (dense - times[0]) / slope))
+    return min(1.0, max(LEAST[_kind(spec)], low + (dense - times[0]) / slope))
 
 
 def _dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:

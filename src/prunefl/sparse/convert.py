@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from prunefl.masks import Masks
 from prunefl.sparse import layout
-from prunefl.sparse.breakeven import LEAST, break_even, computes_sparsely
+from prunefl.sparse.breakeven import break_even, computes_sparsely, surely_sparse
 from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.masked import MaskedLayer
 from prunefl.sparse.pattern import kernels_compute
@@ -138,7 +138,7 @@ def _is_sparse(
     if choose == "dense" or not kernels_compute(spec, layer.weight):
         return False
     density = torch.count_nonzero(mask).item() / mask.numel()
-    if choose == "sparse" or computes_sparsely(density, LEAST, before):
+    if choose == "sparse" or surely_sparse(spec, density, before):
         return True
     return computes_sparsely(density, break_even(spec, sizes().get(layer)), before)
 
