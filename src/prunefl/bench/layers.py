@@ -1,19 +1,15 @@
 """Every layer's training step, sparse against dense, and the density at which the two are level."""
 
 import torch
-from torch import Tensor
 
 from prunefl.bench.step import (
-    RATE,
-    Step,
     check_settings,
     random_batch,
     take_turns,
     task_named,
 )
-from prunefl.sparse import SGD
+from prunefl.sparse.breakeven import dense_step, sparse_step
 from prunefl.sparse.convert import input_sizes
-from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.memory import keep_freed_memory
 from prunefl.sparse.spec import Spec, spec_of
 from prunefl.threads import running_threads
@@ -43,14 +39,9 @@ def bench_layers(
 
 def _row(spec: Spec, size: tuple[int, ...], density: float, seconds: float) -> dict[str, object]:
     """Return the timings of one layer."""
-    dense = spec.layer(bias=True).to_empty(device="cpu")
-    torch.nn.init.normal_(dense.weight, std=0.01)
-    torch.nn.init.zeros_(dense.bias)  # type: ignore[arg-type]
-    mask = torch.rand(dense.weight.shape) < density
-    sparse = SparseLayer(spec, dense.weight, dense.bias, mask)
+    mask = torch.rand(spec.layer(bias=True).weight.shape) < density
     x = torch.randn(size)
-    ours = x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2) if x.dim() == 4 else x.clone()
-    steps = {"dense": _step(dense, x), "sparse": _step(sparse, ours)}
+    steps = {"dense": dense_step(spec, x), "sparse": sparse_step(spec, x, mask)}
     timings = take_turns(steps, seconds)
     return {
         **{f"{name}_ms": round(timing.median, 4) for name, timing in timings.items()},
@@ -58,19 +49,3 @@ def _row(spec: Spec, size: tuple[int, ...], density: float, seconds: float) -> d
         **{f"{name}_high_ms": round(timing.quartiles[1], 4) for name, timing in timings.items()},
         "speedup": round(timings["dense"].median / timings["sparse"].median, 3),
     }
-
-
-def _step(layer: torch.nn.Module, x: Tensor) -> Step:
-    """Return one training step of a layer, input gradient included."""
-    optimiser = SGD(layer.parameters(), RATE * 1e-2)
-    x.requires_grad_()
-    with torch.no_grad():
-        gradient = torch.ones_like(layer(x))
-
-    def step() -> None:
-        optimiser.zero_grad()
-        x.grad = None
-        layer(x).backward(gradient)
-        optimiser.step()
-
-    return step

@@ -106,19 +106,19 @@ def _measured(spec: Spec, size: tuple[int, ...]) -> float:
     """Return the density at which a sparse step takes as long as a dense one, at most 1."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(size, generator=generator)
-    dense = _seconds(_dense_step(spec, x))
+    dense = _seconds(dense_step(spec, x))
     shape = spec.layer(bias=True).weight.shape
     low, high = MEASURED_AT
     times = []
     for density in MEASURED_AT:
         mask = torch.rand(shape, generator=generator) < density
-        times.append(_seconds(_sparse_step(spec, x, mask)))
+        times.append(_seconds(sparse_step(spec, x, mask)))
     # A sparse step takes a + b·density
     slope = max((times[1] - times[0]) / (high - low), 1e-12)
     return min(1.0, max(LEAST[_kind(spec)], low + (dense - times[0]) / slope))
 
 
-def _dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:
+def dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:
     """Return one training step of the plain layer."""
     layer = spec.layer(bias=True).to_empty(device="cpu")
     torch.nn.init.normal_(layer.weight, std=0.01)
@@ -126,7 +126,7 @@ def _dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:
     return _step(layer, SGD(layer.parameters(), 1e-6), x.clone())
 
 
-def _sparse_step(spec: Spec, x: Tensor, mask: Tensor) -> Callable[[], None]:
+def sparse_step(spec: Spec, x: Tensor, mask: Tensor) -> Callable[[], None]:
     """Return one training step of the sparse layer, on activations as its neighbours leave them."""
     layer = SparseLayer(spec, torch.full(mask.shape, 0.01), torch.zeros(mask.shape[0]), mask)
     ours = x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2) if x.dim() == 4 else x.clone()
