@@ -37,7 +37,9 @@ def measure(setup: Setup, engine: Watched) -> None:
     real = dict(simulated)
     for state, outcome in run_rounds(setup, start(setup), engine):
         part = "initial pruning" if outcome.segments else "rounds"
-        simulated[part] += len(outcome.cohort) * (outcome.charge.compute + outcome.charge.overhead)
+        simulated[part] += len(outcome.cohort) * (
+            outcome.charge.seconds.compute + outcome.charge.seconds.overhead
+        )
         real[part] += engine.spent
         engine.spent = 0.0
         if state.round % 10 == 0:

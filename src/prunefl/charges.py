@@ -25,23 +25,10 @@ LASSO_FLOPS = 8
 class Charge:
     """Cost of one round: seconds of its slowest participant, bytes of all, FLOPs of the mean participant."""
 
-    compute: float = 0.0
-    upload: float = 0.0
-    download: float = 0.0
-    overhead: float = 0.0
-    bytes_up: int = 0
-    bytes_down: int = 0
-    flops: float = 0.0
-
-    @property
-    def total(self) -> float:
-        """Seconds of the round."""
-        return self.compute + self.upload + self.download + self.overhead
-
-    def seconds(self) -> dict[str, float]:
-        """Return the seconds by part, and their sum."""
-        parts = {name: getattr(self, name) for name in ("compute", "upload", "download", "overhead")}
-        return {**parts, "total": self.total}
+    seconds: Seconds
+    bytes_up: int
+    bytes_down: int
+    flops: float
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,7 @@ class Totals:
     def plus(self, charge: Charge) -> "Totals":
         """Return the totals with one more charge."""
         return Totals(
-            self.seconds + charge.total,
+            self.seconds + charge.seconds.total,
             self.bytes_up + charge.bytes_up,
             self.bytes_down + charge.bytes_down,
             self.flops + charge.flops,
@@ -101,10 +88,7 @@ def of_round(
     usual = setup.config.training.participants or len(setup.devices)
     cohort = len(replies) if state.pruned else usual
     return Charge(
-        compute=spent.compute,
-        upload=spent.upload,
-        download=spent.download,
-        overhead=spent.overhead,
+        seconds=spent,
         bytes_up=sum(sum(sizes) for sizes in sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
         flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / cohort,

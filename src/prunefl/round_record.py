@@ -37,7 +37,7 @@ def outcome_record(
     """Return the record of initial pruning or of a round; `state` is the one after it."""
     charge = outcome.charge
     common = {
-        "seconds": charge.seconds(),
+        "seconds": {**asdict(charge.seconds), "total": charge.seconds.total},
         "bytes_up": charge.bytes_up,
         "bytes_down": charge.bytes_down,
         "flops": charge.flops,

@@ -159,7 +159,7 @@ def _seen(setup: Setup, state: ServerState, got: Collected, charge: Charge) -> S
         state.masks,
         got.statistic,
         got.replies,
-        charge.total,
+        charge.seconds.total,
         state.memory,
         observed.time_model(setup, state),
     )
