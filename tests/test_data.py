@@ -1,9 +1,8 @@
-"""Digits, MNIST and FEMNIST come out of their official files, whole or not at all."""
+"""Digits and MNIST come out of their official files, whole or not at all; wrapping, caching and refusing data."""
 
 import gzip
 import json
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,60 +11,11 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
+from data_trees import RANDOM, every, write_idx, write_mnist
 from prunefl import data
 from prunefl.data import cache
 from prunefl.data.samples import Images
-from prunefl.data.transform import FlipAndCrop, Standardise, to_unit
-
-RANDOM = np.random.default_rng(0)
-
-
-def write_idx(path: Path, array: np.ndarray, zipped: bool) -> None:
-    kind = {1: 0x08, 4: 0x0C}[array.itemsize]
-    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape)
-    content = header + array.astype(array.dtype.newbyteorder(">")).tobytes()
-    if zipped:
-        path.with_name(path.name + ".gz").write_bytes(gzip.compress(content))
-    else:
-        path.write_bytes(content)
-
-
-def write_mnist(folder: Path, zipped: bool = True) -> dict[str, np.ndarray]:
-    arrays = {
-        "train-images-idx3-ubyte": RANDOM.integers(0, 256, (40, 28, 28), dtype=np.uint8),
-        "train-labels-idx1-ubyte": (np.arange(40) % 10).astype(np.uint8),
-        "t10k-images-idx3-ubyte": RANDOM.integers(0, 256, (20, 28, 28), dtype=np.uint8),
-        "t10k-labels-idx1-ubyte": (np.arange(20) % 10).astype(np.uint8),
-        "qmnist-train-labels-idx2-int": np.zeros((40, 8), np.int32),
-    }
-    arrays["qmnist-train-labels-idx2-int"][:, 2] = 1000 + np.arange(40) % 4
-    for name, array in arrays.items():
-        write_idx(folder / name, array, zipped)
-    return arrays
-
-
-def leaf_shard(users: dict[str, int], first: int = 0) -> dict[str, Any]:
-    entries = {}
-    for user, count in users.items():
-        pixels = RANDOM.integers(0, 256, (count, 784)) / 255.0
-        entries[user] = {"x": pixels.round(6).tolist(), "y": [(first + i) % 62 for i in range(count)]}
-    return {"users": list(users), "num_samples": list(users.values()), "user_data": entries}
-
-
-def write_leaf(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    shards = {
-        "train": [leaf_shard({"b": 3, "a": 4}), *[leaf_shard({f"w{i}": 2}) for i in range(1, 11)]],
-        "test": [leaf_shard({"b": 1, "a": 2})],
-    }
-    for split, parts in shards.items():
-        (folder / split).mkdir(parents=True)
-        for i, shard in enumerate(parts):
-            (folder / split / f"all_data_{i}_niid_0_keep_0_{split}_9.json").write_text(json.dumps(shard))
-    return shards
-
-
-def every(samples: data.Samples) -> tuple[torch.Tensor, torch.Tensor]:
-    return samples.batch(torch.arange(len(samples)))
+from prunefl.data.transform import to_unit
 
 
 def test_digits_are_a_thousand_held_out_of_five_thousand(
@@ -125,106 +75,6 @@ def test_half_an_idx_file_is_named(tmp_path: Path) -> None:
         data.load("mnist", tmp_path)
 
 
-def test_femnist_comes_out_of_leaf_json_inverted_and_by_writer(tmp_path: Path) -> None:
-    shards = write_leaf(tmp_path)
-    federation = data.load("femnist", tmp_path)
-    # shard 10 comes after shard 2, and writers in the order of the files
-    names = ["b", "a", *[f"w{i}" for i in range(1, 11)]]
-    entries = {user: e for shard in shards["train"] for user, e in shard["user_data"].items()}
-    assert len(federation.clients) == len(names)
-    for client, name in zip(federation.clients, names, strict=True):
-        x, y = every(client)
-        assert y.tolist() == entries[name]["y"]
-        torch.testing.assert_close(x.flatten(1), 1 - torch.tensor(entries[name]["x"]), atol=1e-6, rtol=0)
-    assert len(federation.test) == 3
-
-
-def test_femnist_groups_writers_in_order(tmp_path: Path) -> None:
-    write_leaf(tmp_path)
-    federation = data.load("femnist", tmp_path, clients=5)
-    assert [len(c) for c in federation.clients] == [7, 4, 4, 4, 8]
-    assert federation.cut == "5 clients of 2 writers (the last 4)"
-
-
-def test_femnist_is_decoded_once_and_memory_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_leaf(tmp_path)
-    first = data.load("femnist", tmp_path, cache=tmp_path / "cache")
-    monkeypatch.setattr("prunefl.data.femnist.read_shard", lambda path: pytest.fail("decoded again"))
-    again = data.load("femnist", tmp_path, cache=tmp_path / "cache")
-    for a, b in zip(first.clients, again.clients, strict=True):
-        assert torch.equal(every(a)[0], every(b)[0])
-    assert isinstance(again.clients[0], Images)
-    assert isinstance(again.clients[0].pixels, np.memmap)
-    assert not (tmp_path / cache.FOLDER).exists()
-    # nothing but the finished folder is left
-    assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_a_changed_file_is_decoded_again(tmp_path: Path) -> None:
-    write_leaf(tmp_path)
-    before = every(data.load("femnist", tmp_path).test)[1]
-    path = next((tmp_path / "test").iterdir())
-    path.write_text(json.dumps(leaf_shard({"b": 4}, first=30)))
-    assert len(before) == 3
-    assert every(data.load("femnist", tmp_path).test)[1].tolist() == [30, 31, 32, 33]
-
-
-def test_a_failed_build_leaves_no_cache(tmp_path: Path) -> None:
-    write_leaf(tmp_path)
-    path = next((tmp_path / "test").iterdir())
-    good = path.read_text()
-    path.write_text(good[:-40])
-    with pytest.raises(ValueError, match="not valid JSON"):
-        data.load("femnist", tmp_path)
-    assert list((tmp_path / cache.FOLDER).iterdir()) == []
-    path.write_text(good)
-    assert len(data.load("femnist", tmp_path).test) == 3
-
-
-def broken(change: str) -> str:
-    shard = leaf_shard({"b": 2, "a": 2})
-    entry = shard["user_data"]["b"]
-    if change == "short image":
-        entry["x"][1] = entry["x"][1][:-1]
-    elif change == "label":
-        entry["y"][0] = 62
-    elif change == "pixel":
-        entry["x"][0][5] = 200.0
-    elif change == "nan":
-        entry["x"][0][5] = float("nan")
-    elif change == "count":
-        shard["num_samples"][0] = 3
-    elif change == "empty":
-        shard["num_samples"][0], entry["x"], entry["y"] = 0, [], []
-    elif change == "user":
-        del shard["user_data"]["b"]
-    elif change == "key":
-        del shard["num_samples"]
-    return json.dumps(shard)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("short image", "writer 'b'.*must be x of 784 numbers"),
-        ("label", r"writer 'b' has a label outside 0\.\.61"),
-        ("pixel", r"writer 'b' has pixels outside 0\.\.1"),
-        ("nan", r"writer 'b' has pixels outside 0\.\.1"),
-        ("count", "writer 'b' has 2 samples, num_samples=3"),
-        ("empty", "writer 'b' has 0 samples"),
-        ("user", "writer 'b' is not in user_data"),
-        ("key", "has no 'num_samples'"),
-    ],
-)
-def test_malformed_leaf_json_is_named(tmp_path: Path, change: str, message: str) -> None:
-    write_leaf(tmp_path)
-    path = tmp_path / "train" / "all_data_0_niid_0_keep_0_train_9.json"
-    path.write_text(broken(change))
-    with pytest.raises(ValueError, match=message) as caught:
-        data.load("femnist", tmp_path)
-    assert path.name in str(caught.value)
-
-
 def test_missing_folders_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"data\.dir=.*no such folder \(prunefl data get femnist"):
         data.load("femnist", tmp_path / "absent")
@@ -250,48 +100,6 @@ def test_a_thousand_clients_share_one_array(tmp_path: Path) -> None:
     x, y = clients[7].batch(torch.tensor([4, 0, 0]))
     assert torch.equal((x * 255).round().byte(), torch.from_numpy(pixels[[39, 35, 35]]))
     assert y.tolist() == [9, 5, 5]
-
-
-def test_flip_and_crop_equals_the_slow_way() -> None:
-    pixels = torch.from_numpy(RANDOM.integers(0, 256, (64, 3, 8, 8), dtype=np.uint8))
-    out = FlipAndCrop(2)(pixels, torch.Generator().manual_seed(5))
-    seen = set()
-    for image, result in zip(pixels, out, strict=True):
-        padded = torch.nn.functional.pad(image, (2, 2, 2, 2))
-        options = {
-            (dy, dx, flip): (
-                padded[:, dy : dy + 8, dx : dx + 8].flip(2) if flip else padded[:, dy : dy + 8, dx : dx + 8]
-            )
-            for dy in range(5)
-            for dx in range(5)
-            for flip in (False, True)
-        }
-        matches = [key for key, option in options.items() if torch.equal(option, result)]
-        assert len(matches) == 1
-        seen.add(matches[0])
-    assert len(seen) > 20
-    assert {flip for _, _, flip in seen} == {False, True}
-
-
-def test_augmentation_is_drawn_from_the_given_generator_only() -> None:
-    pixels = RANDOM.integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
-    images = Images(pixels, torch.zeros(30, dtype=torch.int64), torch.arange(30), to_unit, FlipAndCrop(2))
-    rows = torch.arange(30)
-    state = torch.random.get_rng_state()
-    first = images.batch(rows, torch.Generator().manual_seed(1))[0]
-    assert torch.equal(first, images.batch(rows, torch.Generator().manual_seed(1))[0])
-    assert not torch.equal(first, images.batch(rows, torch.Generator().manual_seed(2))[0])
-    assert torch.equal(images.batch(rows)[0], to_unit(torch.from_numpy(pixels)))
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_standardise_is_mean_zero_and_variance_one_for_its_own_statistics() -> None:
-    pixels = torch.from_numpy(RANDOM.integers(0, 256, (50, 3, 16, 16), dtype=np.uint8))
-    unit = pixels.double() / 255
-    mean, std = unit.mean((0, 2, 3)).tolist(), unit.std((0, 2, 3)).tolist()
-    out = Standardise(mean, std)(pixels)
-    assert out.mean((0, 2, 3)).tolist() == pytest.approx([0] * 3, abs=1e-5)
-    assert out.std((0, 2, 3)).tolist() == pytest.approx([1] * 3, abs=1e-5)
 
 
 class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]

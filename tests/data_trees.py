@@ -1,0 +1,62 @@
+"""Small trees in the layouts of real data sets, written by the tests that read them."""
+
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from prunefl import data
+
+RANDOM = np.random.default_rng(0)
+
+
+def write_idx(path: Path, array: np.ndarray, zipped: bool) -> None:
+    kind = {1: 0x08, 4: 0x0C}[array.itemsize]
+    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape)
+    content = header + array.astype(array.dtype.newbyteorder(">")).tobytes()
+    if zipped:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(content))
+    else:
+        path.write_bytes(content)
+
+
+def write_mnist(folder: Path, zipped: bool = True) -> dict[str, np.ndarray]:
+    arrays = {
+        "train-images-idx3-ubyte": RANDOM.integers(0, 256, (40, 28, 28), dtype=np.uint8),
+        "train-labels-idx1-ubyte": (np.arange(40) % 10).astype(np.uint8),
+        "t10k-images-idx3-ubyte": RANDOM.integers(0, 256, (20, 28, 28), dtype=np.uint8),
+        "t10k-labels-idx1-ubyte": (np.arange(20) % 10).astype(np.uint8),
+        "qmnist-train-labels-idx2-int": np.zeros((40, 8), np.int32),
+    }
+    arrays["qmnist-train-labels-idx2-int"][:, 2] = 1000 + np.arange(40) % 4
+    for name, array in arrays.items():
+        write_idx(folder / name, array, zipped)
+    return arrays
+
+
+def leaf_shard(users: dict[str, int], first: int = 0) -> dict[str, Any]:
+    entries = {}
+    for user, count in users.items():
+        pixels = RANDOM.integers(0, 256, (count, 784)) / 255.0
+        entries[user] = {"x": pixels.round(6).tolist(), "y": [(first + i) % 62 for i in range(count)]}
+    return {"users": list(users), "num_samples": list(users.values()), "user_data": entries}
+
+
+def write_leaf(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    shards = {
+        "train": [leaf_shard({"b": 3, "a": 4}), *[leaf_shard({f"w{i}": 2}) for i in range(1, 11)]],
+        "test": [leaf_shard({"b": 1, "a": 2})],
+    }
+    for split, parts in shards.items():
+        (folder / split).mkdir(parents=True)
+        for i, shard in enumerate(parts):
+            (folder / split / f"all_data_{i}_niid_0_keep_0_{split}_9.json").write_text(json.dumps(shard))
+    return shards
+
+
+def every(samples: data.Samples) -> tuple[torch.Tensor, torch.Tensor]:
+    return samples.batch(torch.arange(len(samples)))
