@@ -46,7 +46,7 @@ class Run:
         # Not as attributes, which nn.Module looks up slowly: a small model would notice.
         parameters = [link.layer._parameters for link in self.links]
         weights: list[nn.Parameter] = [own["weight"] for own in parameters]  # type: ignore[misc]
-        biases = [own["bias"] for own in parameters]
+        biases = [own.get("bias") for own in parameters]
         if not _suits(x, weights):
             for module in self.modules:
                 x = self.dense.get(module, module)(x)
