@@ -83,7 +83,8 @@ def quicken() -> None:
     from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.retry import http_retry
 
-    (inflatable_utils.pull_objects.__kwdefaults__ or {})["initial_backoff"] = 0.05
+    for pull in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
+        (pull.__kwdefaults__ or {})["initial_backoff"] = 0.05
     change(http_retry, MAX_RETRY_DELAY=5)
 
 
