@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench sanitize clean
 
 help:
-	@echo "make demo   train the same model pruned and full-size on real digits (under three minutes)"
-	@echo "make test   run all tests"
-	@echo "make lint   check format, lint and types"
-	@echo "make bench  sparse training against dense PyTorch on this machine"
+	@echo "make demo      train the same model pruned and full-size on real digits (under three minutes)"
+	@echo "make test      run all tests"
+	@echo "make lint      check format, lint and types"
+	@echo "make bench     sparse training against dense PyTorch on this machine"
 	@echo "make sanitize  the kernels' tests under AddressSanitizer and UBSan"
 
 $(VENV)/python:
@@ -37,9 +37,9 @@ bench: $(VENV)/installed
 	$(BIN)/prunefl bench step --model conv2 --density 0.1
 	$(BIN)/prunefl bench layers
 
-include sanitize.mk
+sanitize: $(VENV)/installed
+	$(BIN)/pip install --quiet "nanobind>=2.4" cmake
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/sanitize.sh $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build
-
-include sanitize.mk
