@@ -116,7 +116,8 @@ def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int,
     hooks = [layer.register_forward_pre_hook(note) for layer in layers]
     training = {module: module.training for module in model.modules()}
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        # Not under fork_rng: two workers that save and restore torch's generator at once wait for each other for ever.
+        with torch.no_grad():
             model.eval()(example)
     finally:
         for hook in hooks:
