@@ -216,7 +216,7 @@ def main() -> None:
         print(
             f"{kind:>8}: median {medians[kind]:.2f} s a round, {[round(s, 2) for s in seconds]}", flush=True
         )
-    for kind in medians.keys() - {"resident"} if "resident" in medians else ():
+    for kind in [kind for kind in medians if kind != "resident" and "resident" in medians]:
         print(f"the resident worker's round costs {medians['resident'] / medians[kind]:.0%} of {kind}")
 
 

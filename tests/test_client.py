@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from prunefl import data, sparse, wire
 from prunefl.client import ClientState, draw_batches, handle
 from prunefl.masks import DenseView, digest, full_masks, prunable_names
-from prunefl.messages import Ask, Order
+from prunefl.messages import Ask, InitialPlan, Order, Reply
+from prunefl.sparse import convert
 from prunefl.trainer import Trainer
 from tasks import BATCH_SHAPE, CLASSES, small_config, small_data, small_model
 
@@ -58,6 +59,31 @@ def test_local_training_is_masked_sgd():
     assert digest(own) == digest(masks)
     for name, parameter in expected.named_parameters():
         torch.testing.assert_close(trained[name], parameter.data, rtol=1e-4, atol=1e-6)
+
+
+def test_layers_choose_by_what_batches_of_the_run_need(monkeypatch):
+    asked = []
+    monkeypatch.setattr(convert, "break_even", lambda spec, size: asked.append(size) or 0.9)
+    answer(some_masks(0.8))
+    assert (20, 1, 8, 8) in asked
+    assert (20, 128) in asked
+
+
+@pytest.mark.parametrize(("threads", "used"), [(0, 1), (2, 2)])
+def test_the_first_client_prunes_with_its_own_number_of_threads(monkeypatch, threads, used):
+    seen = []
+
+    def pruned(order, client, *rest):
+        seen.append(torch.get_num_threads())
+        return Reply(client, 0, 60, loss=0.0, model=b"")
+
+    monkeypatch.setattr("prunefl.client.initial_pruning", pruned)
+    masks = full_masks(MODEL, NAMES)
+    plan = InitialPlan(40, 3, 1.5, 0.1, 2, 40)
+    order = Order(0, 0.1, wire.pack(masked_state(masks), masks), initial=plan)
+    trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES, BATCH_SHAPE)
+    handle(order, 0, ClientState(), SHARE, trainer, small_config(initial={"threads": threads}))
+    assert seen == [used]
 
 
 def test_importance_is_the_mean_of_squares_at_all_positions_not_the_square_of_the_mean():

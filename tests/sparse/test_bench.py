@@ -24,6 +24,12 @@ def test_bench_step_prints_one_object() -> None:
     assert found["importance_ms"] > 0
 
 
+def test_bench_step_compares_threads_in_the_same_run() -> None:
+    found = bench_step("lenet", 0.1, threads=2, seconds=0.05)
+    ratio = found["sparse_one_thread_ms"] / found["sparse_ms"]  # type: ignore[operator]
+    assert found["thread_speedup"] == pytest.approx(ratio, rel=0.01)
+
+
 def test_bench_layers_names_every_layer_of_the_model() -> None:
     rows = bench_layers("lenet", 0.1, seconds=0.01)
     assert [row["layer"] for row in rows] == ["1", "3", "5"]

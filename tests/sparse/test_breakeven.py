@@ -40,9 +40,17 @@ def test_the_first_of_two_writers_wins(cache: Path) -> None:
     assert files(cache) == [path]
 
 
-def test_a_real_measurement_is_a_density() -> None:
+def test_a_real_measurement_is_a_density_and_leaves_the_callers_generator_alone() -> None:
+    before = torch.get_rng_state()
     even = breakeven.break_even(LinearSpec(64, 32), (4, 64))
     assert breakeven.LEAST["linear"] <= even <= 1.0
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_no_worker_saves_the_global_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two threads under fork_rng at once can wait for each other for ever.
+    monkeypatch.delattr(torch.random, "fork_rng")
+    assert layer_kind(nn.Sequential(nn.Linear(100, 10)), 700, example=torch.zeros(7, 100)) is not nn.Linear
 
 
 @pytest.mark.parametrize(

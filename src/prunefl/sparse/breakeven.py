@@ -121,7 +121,8 @@ def _measured(spec: Spec, size: tuple[int, ...]) -> float:
 def dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:
     """Return one training step of the plain layer."""
     layer = spec.layer(bias=True).to_empty(device="cpu")
-    torch.nn.init.normal_(layer.weight, std=0.01)
+    # Drawn from no generator: a run must not change the caller's, nor do so only where nothing is measured yet.
+    torch.nn.init.constant_(layer.weight, 0.01)
     torch.nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return _step(layer, SGD(layer.parameters(), 1e-6), x.clone())
 
