@@ -58,6 +58,30 @@ def test_the_model_shrinks_and_every_step_is_accounted_for():
     assert sum(segment.passes for segment in reply.segments) <= PLAN.max_passes
 
 
+@pytest.mark.parametrize(
+    ("window", "collecting"), [(1, [2, 5, 7]), (2, [1, 2, 4, 5, 6, 7]), ("all", range(8))]
+)
+def test_importance_is_collected_in_the_last_passes_before_each_reconfiguration(window, collecting):
+    """Every third pass reconfigures, and so does the last of eight; before the start any pass may be the one."""
+    plan = InitialPlan(40, 3, 1.5, 0.0, 99, 8)
+    watch, found = Watch(), []
+    assert watch.collects(0, plan, window)
+    watch = Watch(started=True)
+    for done in range(8):
+        found += [done] if watch.collects(done, plan, window) else []
+        watch = watch.after_pass(1.0, CLASSES, plan)
+        watch = watch.after_reconfiguration(1.0, 1.0, plan) if watch.due(plan) else watch
+    assert found == list(collecting)
+
+
+def test_steps_that_collect_are_told_apart():
+    plan = InitialPlan(40, 3, 0.0, 0.0, 99, 7)
+    narrow, wide = (prune(plan, importance={"window": window})[0].segments for window in (1, "all"))
+    assert [segment.steps for segment in narrow] == [2, 6, 6]
+    assert [segment.full_steps for segment in narrow] == [2, 2, 2]
+    assert all(segment.full_steps == segment.steps for segment in wide)
+
+
 def test_it_ends_at_the_maximum_number_of_passes():
     plan = InitialPlan(40, 3, 1.5, 0.0, 99, 8)
     reply, _ = prune(plan)

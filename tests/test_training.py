@@ -235,3 +235,19 @@ def test_every_byte_and_second_is_in_the_records():
     reported = [r["bytes_up"] for r in rounds if r["round"] % 3 == 0 and r["round"] < 8]
     others = [r["bytes_up"] for r in rounds if r["round"] % 3]
     assert min(reported) > max(others)
+
+
+def test_initial_pruning_is_charged_full_gradients_only_where_it_computed_them():
+    """2·batch·positions·(2·live + live), or + all weights: 64 positions in the convolution, 1 elsewhere."""
+    run = train(small_model(), small_clients(), test=TEST, config=small_config())
+    sizes, initial = run.records[0]["layers"], run.records[1]
+    expected = 0
+    for segment in initial["segments"]:
+        for name, live in segment["live"].items():
+            positions = 64 if name == "0.weight" else 1
+            full = segment["full_steps"]
+            last = full * sizes[name] + (segment["steps"] - full) * live
+            expected += 2 * 20 * positions * (2 * segment["steps"] * live + last)
+    assert any(segment["full_steps"] < segment["steps"] for segment in initial["segments"])
+    # one of four clients computed it
+    assert initial["flops"] == pytest.approx(expected / 4)

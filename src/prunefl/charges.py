@@ -98,7 +98,8 @@ def of_round(
 def _stretches(setup: "Setup", order: Order, reply: Reply, live: Mapping[str, int]) -> list[Stretch]:
     """Return all that this client computed."""
     if reply.segments:
-        return [Stretch(segment.steps, segment.live, full_gradient=True) for segment in reply.segments]
+        ordinary = [Stretch(s.steps - s.full_steps, s.live, full_gradient=False) for s in reply.segments]
+        return ordinary + [Stretch(s.full_steps, s.live, full_gradient=True) for s in reply.segments]
     steps, ask = setup.config.training.local_steps, order.ask
     done = [Stretch(steps, live, ask.collect or ask.dense_update, ask.group_lasso > 0)]
     if ask.report == "gradient":

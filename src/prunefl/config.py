@@ -120,7 +120,7 @@ class ImportanceSettings:
     """The statistic g*g."""
 
     window: int | str = setting(
-        1, 'rounds before a reconfiguration in which it is collected, or "all"', window()
+        1, 'rounds (initial pruning: passes) before a reconfiguration that collect it, or "all"', window()
     )
 
 

@@ -37,6 +37,11 @@ class Watch:
     def due(self, plan: InitialPlan) -> bool:
         return self.started and self.passes_since >= plan.interval
 
+    def collects(self, done: int, plan: InitialPlan, window: int | str) -> bool:
+        """Return whether the next pass, after `done` of them, collects importance: it may be the first that is due."""
+        until = min(plan.interval - self.passes_since, plan.max_passes - done)
+        return window == "all" or not self.started or until <= int(window)
+
     def after_reconfiguration(self, before: float, after: float, plan: InitialPlan) -> "Watch":
         """Return the watch with one more stable reconfiguration, or none."""
         change = abs(after - before) / before if before else 0.0
@@ -52,17 +57,19 @@ def initial_pruning(
     batches = fixed_batches(data, plan, config, client)
     model = trainer.load(values, masks)
     received, watch, segments = masks, Watch(), []
-    sums, passes = importance.empty_sums(trainer.parameter_shapes), 0
+    sums, passes, collected = importance.empty_sums(trainer.parameter_shapes), 0, 0
     for done in range(1, plan.max_passes + 1):
-        accuracy, loss = one_pass(model, batches, order.learning_rate, sums, config)
-        passes += 1
+        collects = watch.collects(done - 1, plan, config.importance.window)
+        accuracy, loss = one_pass(model, batches, order.learning_rate, sums if collects else None, config)
+        passes, collected = passes + 1, collected + collects
         trainer.on_pass(done, plan.max_passes, density(masks))
         watch = watch.after_pass(accuracy, trainer.classes, plan)
         if watch.due(plan) or done == plan.max_passes:
-            segments.append(Segment(passes, passes * len(batches), live_counts(masks), accuracy, loss))
-            state, chosen = choose(model, sums, passes * len(batches), masks, time_model, config)
+            steps, full = passes * len(batches), collected * len(batches)
+            segments.append(Segment(passes, steps, full, live_counts(masks), accuracy, loss))
+            state, chosen = choose(model, sums, full, masks, time_model, config)
             watch = watch.after_reconfiguration(density(masks), density(chosen), plan)
-            masks, model, passes = chosen, trainer.load(state, chosen), 0
+            masks, model, passes, collected = chosen, trainer.load(state, chosen), 0, 0
             sums = importance.empty_sums(trainer.parameter_shapes)
             if watch.stable >= plan.patience:
                 break
@@ -78,9 +85,9 @@ def fixed_batches(data: Samples, plan: InitialPlan, config: Config, client: int)
 
 
 def one_pass(
-    model: nn.Module, batches: Batches, learning_rate: float, sums: State, config: Config
+    model: nn.Module, batches: Batches, learning_rate: float, sums: State | None, config: Config
 ) -> tuple[float, float]:
-    """Train once over the batches with full gradients, adding g*g to the sums in place.
+    """Train once over the batches; with sums, compute full gradients and add g*g to them in place.
 
     Returns:
         The share of samples that were classified right on the way, and the mean loss.

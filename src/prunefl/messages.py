@@ -62,10 +62,15 @@ class Order:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of initial pruning with one mask: what it cost and what it left."""
+    """A stretch of initial pruning with one mask: what it cost and what it left.
+
+    Attributes:
+        full_steps: how many of the steps computed the gradient of pruned weights, too.
+    """
 
     passes: int
     steps: int
+    full_steps: int
     live: Mapping[str, int]
     accuracy: float
     loss: float

@@ -15,7 +15,7 @@ ORDERS = [
 ]
 REPLIES = [
     Reply(1, 3, 60, 0.7, b"model", b"statistic", 0.9, 0.8, 1.5),
-    Reply(1, 0, 60, 0.7, b"m", segments=(Segment(5, 50, {"0.weight": 7}, 0.5, 1.1),)),
+    Reply(1, 0, 60, 0.7, b"m", segments=(Segment(5, 50, 10, {"0.weight": 7}, 0.5, 1.1),)),
 ]
 
 

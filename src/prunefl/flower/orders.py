@@ -104,7 +104,7 @@ def _segment(entry: Any) -> Segment:
     if not isinstance(entry, dict) or not isinstance(entry.get("live"), dict):
         raise LetterError("segment: must have live counts")
     live = {str(name): number(entry["live"], name, int) for name in entry["live"]}
-    counts = {name: number(entry, name, int) for name in ("passes", "steps")}
+    counts = {name: number(entry, name, int) for name in ("passes", "steps", "full_steps")}
     return Segment(
         live=live, accuracy=number(entry, "accuracy", float), loss=number(entry, "loss", float), **counts
     )
