@@ -150,11 +150,23 @@ def test_a_dense_update_brings_the_gradient_where_nothing_lives():
         assert trained[name][~mask].abs().sum() > 0
 
 
-def test_a_probe_reports_the_loss_of_a_smaller_model():
-    reply, *_ = answer(some_masks(), Ask(probe_density=0.05))
-    assert reply.start_loss > 0
-    assert reply.probe_loss > 0
-    assert reply.start_loss != reply.probe_loss
+@pytest.mark.parametrize("density", [0.5, 1.0])
+def test_a_probe_reports_the_loss_of_the_model_and_of_a_smaller_one(density):
+    """Without and with all but the largest twentieth of each layer set to zero, in dense torch."""
+    masks = some_masks(density)
+    reply, *_ = answer(masks, Ask(probe_density=0.05))
+    model, losses = small_model().eval(), []
+    model.load_state_dict(masked_state(masks))
+    for smaller in (False, True):
+        for name in NAMES if smaller else []:
+            weight = model.get_parameter(name).data
+            least = weight.abs().flatten().sort(descending=True).values[round(0.05 * weight.numel()) - 1]
+            weight[weight.abs() < least] = 0
+        batches = draw_batches(SHARE, 1, 2, small_config())
+        with torch.no_grad():
+            losses.append(sum(F.cross_entropy(model(inputs), labels) for inputs, labels in batches) / 3)
+    assert reply.start_loss == pytest.approx(float(losses[0]), rel=1e-5)
+    assert reply.probe_loss == pytest.approx(float(losses[1]), rel=1e-5)
 
 
 def test_a_small_client_trains_with_smaller_batches_and_starts_over():

@@ -23,12 +23,12 @@ def before_training(
         gradient = gradient_at(trainer.load(values, masks), batches, criterion, trainer.parameter_shapes)
         reply = replace(reply, statistic=wire.pack_importance(gradient, precision="float32"))
     if ask.probe_density:
-        weights = DenseView(values, masks)
-        probe = {**weights, **magnitude_pruned(weights, masks, ask.probe_density)}
+        # the smaller model is this one with more zeros in it
+        probe = {**values, **magnitude_pruned(values, masks, ask.probe_density)}
         reply = replace(
             reply,
-            start_loss=_loss(trainer, weights, batches, criterion),
-            probe_loss=_loss(trainer, probe, batches, criterion),
+            start_loss=_loss(trainer.load(values, masks), batches, criterion),
+            probe_loss=_loss(trainer.load(probe, masks), batches, criterion),
         )
     return reply
 
@@ -46,20 +46,20 @@ def gradient_at(
     return importance.mean(sums, len(batches))
 
 
-def magnitude_pruned(weights: Mapping[str, Tensor], masks: Masks, density: float) -> State:
-    """Return each layer with only its largest |w| left, `density` of all its weights."""
+def magnitude_pruned(values: State, masks: Masks, density: float) -> State:
+    """Return each layer's live values with only the largest |w| left, `density` of all its weights."""
     pruned = {}
-    for name in masks:
-        flat = weights[name].abs().flatten()
-        kept = flat.topk(max(1, round(density * flat.numel()))).indices
-        pruned[name] = torch.zeros_like(flat).scatter_(0, kept, weights[name].flatten()[kept])
-        pruned[name] = pruned[name].view(masks[name].shape)
+    for name, mask in masks.items():
+        count = min(values[name].numel(), max(1, round(density * mask.numel())))
+        kept = values[name].abs().topk(count, sorted=False).indices
+        pruned[name] = torch.zeros_like(values[name]).scatter_(0, kept, values[name][kept])
     return pruned
 
 
-def _loss(trainer: Trainer, weights: Mapping[str, Tensor], batches: Batches, criterion: Loss) -> float:
-    losses = [criterion(trainer.dense_logits(weights, inputs), labels) for inputs, labels in batches]
-    return float(torch.stack(losses).mean())
+def _loss(model: nn.Module, batches: Batches, criterion: Loss) -> float:
+    model.eval()
+    with torch.no_grad():
+        return float(torch.stack([criterion(model(inputs), labels) for inputs, labels in batches]).mean())
 
 
 def mode(ask: Ask) -> str:

@@ -1,6 +1,5 @@
 """A model that trains one client after another; it is rebuilt only when the masks change."""
 
-import copy
 import math
 from collections.abc import Callable, Mapping
 
@@ -48,11 +47,3 @@ class Trainer:
         sparse.load_state(self._prepared, whole)
         seed_dropout(self._prepared, self.generator)
         return self._prepared
-
-    def dense_logits(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """Return what the plain model answers with these dense weights, in evaluation mode."""
-        # A copy, as functional_call puts the weights into the module while it runs.
-        own = copy.deepcopy(self._model).eval()
-        with torch.no_grad():
-            logits: Tensor = torch.func.functional_call(own, dict(weights), (inputs,))
-        return logits
