@@ -51,15 +51,16 @@ static void forward_rows(const LinearWeights& w, const float* x, ptrdiff_t x_str
     }
 }
 
-template <int V, bool INPUT, bool WEIGHT>
+template <int V, bool TIGHT, bool INPUT, bool WEIGHT>
 KERNEL void backward_row(const float* __restrict x, float* __restrict dx, ptrdiff_t stride,
                          const float* __restrict dy, const uint16_t* __restrict column,
                          const float* __restrict value, float* __restrict dw, bool add, int count) {
+    const ptrdiff_t ld = TIGHT ? V * LANES : stride;
     Vec g[V];
     UNROLL for (int v = 0; v < V; v++) g[v] = load(dy + v * LANES);
     const auto step = [&](int k) __attribute__((always_inline)) {
-        const float* from = x + column[k] * stride;
-        float* to = dx + column[k] * stride;
+        const float* from = x + column[k] * ld;
+        float* to = dx + column[k] * ld;
         Vec product{};
         if (WEIGHT) {
             product = g[0] * load(from);
@@ -90,8 +91,10 @@ static void backward_panel(const LinearWeights& w, int p, const float* x, float*
     for (int r = 0; r < w.outputs; r++) {
         const int k = begin[r], count = begin[r + 1] - k;
         if (!count) continue;
-        backward_row<V, INPUT, WEIGHT>(x + from, INPUT ? dx + from : nullptr, x_stride, dy + r * y_stride,
-                                       w.column + k, w.value + k, WEIGHT ? dw + k : nullptr, add, count);
+        const auto row = x_stride == V * LANES ? backward_row<V, true, INPUT, WEIGHT>
+                                               : backward_row<V, false, INPUT, WEIGHT>;
+        row(x + from, INPUT ? dx + from : nullptr, x_stride, dy + r * y_stride, w.column + k, w.value + k,
+            WEIGHT ? dw + k : nullptr, add, count);
     }
 }
 
