@@ -59,6 +59,7 @@ def test_a_run_leaves_config_records_checkpoints_model_and_pictures(tmp_path):
         (["run", "run.method=prunfl"], "run.method='prunfl', must be one of"),
         (["run", "femnist", "data.dir=/nowhere"], "/nowhere"),
         (["run", "model.name=convtwo"], "model.name='convtwo'"),
+        (["run", "initial.samples=100000"], "initial.samples=100000, must be <="),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_never_a_traceback(tmp_path, words, message):

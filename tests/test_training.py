@@ -253,8 +253,8 @@ def test_initial_pruning_is_charged_full_gradients_only_where_it_computed_them()
     assert initial["flops"] == pytest.approx(expected / 4)
 
 
-@pytest.mark.parametrize(("samples", "client"), [(60, 0), (70, 2), (500, 3)])
-def test_the_first_of_the_fastest_with_enough_samples_prunes_or_who_has_most(samples, client):
+@pytest.mark.parametrize(("samples", "client"), [(60, 0), (70, 2), (81, 3)])
+def test_the_first_of_the_fastest_with_enough_samples_prunes(samples, client):
     """All devices are equal, and the clients have 60, 67, 74 and 81 samples."""
     config = small_config(initial={"samples": samples, "max_passes": 3}, run={"rounds": 1})
     run = train(small_model(), small_clients(), test=TEST, config=config)

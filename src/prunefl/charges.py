@@ -61,14 +61,14 @@ class Stretch:
 
 
 def initial_client(setup: "Setup", plan: InitialPlan) -> int:
-    """Return who prunes first: the config's choice, or the fastest that has enough samples (SPEC 8).
-
-    In CelebA with 934 clients none has the paper's 500: then as many as any client has are enough.
-    """
+    """Return who prunes first: the config's choice, or the fastest that has enough samples (SPEC 8)."""
     if setup.config.initial.client >= 0:
         return setup.config.initial.client
-    needed = min(plan.samples, max(setup.num_samples))
-    return fastest(setup.devices, [n for n, count in enumerate(setup.num_samples) if count >= needed])
+    enough = [n for n, count in enumerate(setup.num_samples) if count >= plan.samples]
+    if not enough:
+        most = max(setup.num_samples)
+        raise ValueError(f"initial.samples={plan.samples}, must be <= {most}, the most that a client has")
+    return fastest(setup.devices, enough)
 
 
 def of_round(

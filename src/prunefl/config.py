@@ -106,7 +106,7 @@ class InitialSettings:
     """Pruning at one client before the first round."""
 
     client: int = setting(-1, "which client; -1: the fastest that has enough samples", at_least(-1))
-    samples: int = setting(200, "how many of its samples, or all that it has", at_least(1))
+    samples: int = setting(200, "how many of its samples", at_least(1))
     interval: int = setting(50, "passes over them between reconfigurations", at_least(1))
     start_factor: float = setting(1.5, "start once the accuracy exceeds this multiple of chance", at_least(0))
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())

@@ -38,7 +38,7 @@ class Watch:
         return self.started and self.passes_since >= plan.interval
 
     def collects(self, done: int, plan: InitialPlan, window: int | str) -> bool:
-        """Return whether the next pass, after `done` of them, collects importance: it may be the first that is due."""
+        """Return whether the pass after `done` others collects importance; before the start any may have to."""
         until = min(plan.interval - self.passes_since, plan.max_passes - done)
         return window == "all" or not self.started or until <= int(window)
 
