@@ -31,17 +31,17 @@ def masked_state(masks):
 
 
 def answer(masks, ask=NOTHING, state=None, known=None, config=None):
-    trainer = Trainer(MODEL, wire.Template.of(MODEL, NAMES), CLASSES, BATCH_SHAPE)
+    trainer = Trainer(MODEL, wire.Template.of(MODEL, tuple(masks)), CLASSES, BATCH_SHAPE)
     order = Order(1, 0.1, wire.pack(masked_state(masks), masks, known=known), ask)
     reply, after = handle(order, 2, state or ClientState(), SHARE, trainer, config or small_config())
     values, own = wire.unpack(reply.model, trainer.template, {digest(masks): masks})
     return reply, after, DenseView(values, own), own, trainer
 
 
-def by_autograd(masks, config):
+def by_autograd(masks, config, start=None):
     """Masked SGD in dense torch: trained weights and the sum of g*g at all positions."""
     model = small_model()
-    model.load_state_dict(masked_state(masks))
+    model.load_state_dict(start or masked_state(masks))
     squares = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
     for inputs, labels in draw_batches(SHARE, 1, 2, config):
         model.zero_grad()
@@ -130,14 +130,25 @@ def test_the_gradient_is_taken_at_the_received_weights():
         torch.testing.assert_close(found[name], parameter.grad / 3, rtol=1e-3, atol=1e-6)
 
 
-def test_a_swap_keeps_the_density_and_starts_new_weights_at_zero():
+def test_a_swap_trades_the_smallest_weights_for_the_steepest_places_and_trains_them():
     masks = some_masks()
     _, _, trained, own, _ = answer(masks, Ask(swap=0.2))
+    model, start = small_model(), masked_state(masks)
+    model.load_state_dict(start)
+    inputs, labels = draw_batches(SHARE, 1, 2, small_config())[0]
+    F.cross_entropy(model(inputs), labels).backward()
     for name, mask in masks.items():
-        assert own[name].sum() == mask.sum()
-        grown = own[name] & ~mask
-        assert grown.sum() == int(0.2 * int(mask.sum()))
-        assert trained[name][grown].abs().sum() == 0
+        count = int(0.2 * int(mask.sum()))
+        gone, grown = mask & ~own[name], own[name] & ~mask
+        steepness = model.get_parameter(name).grad.abs()
+        assert gone.sum() == grown.sum() == count
+        assert start[name][gone].abs().max() <= start[name][mask & own[name]].abs().min()
+        assert steepness[grown].min() >= steepness[~own[name] & ~mask].max()
+    # a new weight starts from zero; the server chooses among them by what they have learned
+    expected, _ = by_autograd(own, small_config(), {n: v * own.get(n, 1) for n, v in start.items()})
+    for name in masks:
+        torch.testing.assert_close(trained[name], expected.get_parameter(name).data, rtol=1e-4, atol=1e-6)
+        assert trained[name][own[name] & ~masks[name]].count_nonzero() > 0
 
 
 def test_a_dense_update_brings_the_gradient_where_nothing_lives():
@@ -148,6 +159,20 @@ def test_a_dense_update_brings_the_gradient_where_nothing_lives():
     for name, mask in masks.items():
         torch.testing.assert_close(trained[name][mask], plain[name][mask])
         assert trained[name][~mask].abs().sum() > 0
+
+
+def test_the_group_lasso_pulls_every_prunable_channel_by_its_norm():
+    """w' = w - 0.1 (g + 0.3 (w / |row| + w / |column|)), in dense torch; a layer left out is not pulled."""
+    masks = {name: mask for name, mask in full_masks(MODEL, NAMES).items() if name != "0.weight"}
+    _, _, trained, *_ = answer(masks, Ask(group_lasso=0.3), config=small_config(training={"local_steps": 1}))
+    model = small_model()
+    inputs, labels = draw_batches(SHARE, 1, 2, small_config())[0]
+    F.cross_entropy(model(inputs), labels).backward()
+    for name in NAMES:
+        weight, slope = model.get_parameter(name).data, model.get_parameter(name).grad
+        if name in masks:
+            slope = slope + 0.3 * (weight / weight.norm(dim=1, keepdim=True) + weight / weight.norm(dim=0))
+        torch.testing.assert_close(trained[name], weight - 0.1 * slope, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("density", [0.5, 1.0])

@@ -33,6 +33,20 @@ def before_training(
     return reply
 
 
+def own_model(
+    ask: Ask, trainer: Trainer, values: State, masks: Masks, batches: Batches, criterion: Loss
+) -> tuple[State, Masks]:
+    """Return the state and masks to train: those received, or with weights exchanged where that is asked.
+
+    It happens before training, so that a new weight has a value when the server chooses by magnitude.
+    """
+    if not ask.swap:
+        return values, masks
+    shapes = {name: mask.shape for name, mask in masks.items()}
+    gradient = gradient_at(trainer.load(values, masks), batches[:1], criterion, shapes)
+    return exchanged(values, masks, gradient, ask.swap)
+
+
 def gradient_at(
     model: nn.Module, batches: Batches, criterion: Loss, shapes: Mapping[str, torch.Size]
 ) -> State:
@@ -74,29 +88,22 @@ def empty_gradients(ask: Ask, masks: Masks) -> State | None:
     return importance.empty_sums({name: mask.shape for name, mask in masks.items()})
 
 
-def after_training(
-    order: Order, model: nn.Module, masks: Masks, gradients: State, last: Batches, criterion: Loss
-) -> tuple[State, Masks]:
-    """Return the trained values and the masks they live under, exchanged or filled up where that is asked."""
-    ask = order.ask
+def after_training(order: Order, model: nn.Module, masks: Masks, gradients: State) -> tuple[State, Masks]:
+    """Return the trained values and the masks they live under, filled up where that is asked."""
     trained = sparse.state_of(model)
-    if ask.dense_update:
-        weights = DenseView(trained, masks)
-        full = {n: torch.where(masks[n], weights[n], -order.learning_rate * gradients[n]) for n in masks}
-        return {**trained, **full}, {name: torch.ones_like(mask) for name, mask in masks.items()}
-    if ask.swap:
-        shapes = {name: mask.shape for name, mask in masks.items()}
-        gradient = gradient_at(model, last, criterion, shapes)
-        return swapped(trained, masks, gradient, ask.swap)
-    return trained, masks
+    if not order.ask.dense_update:
+        return trained, masks
+    weights = DenseView(trained, masks)
+    full = {n: torch.where(masks[n], weights[n], -order.learning_rate * gradients[n]) for n in masks}
+    return {**trained, **full}, {name: torch.ones_like(mask) for name, mask in masks.items()}
 
 
-def swapped(trained: State, masks: Masks, gradient: State, share: float) -> tuple[State, Masks]:
+def exchanged(values: State, masks: Masks, gradient: State, share: float) -> tuple[State, Masks]:
     """Return the state with each layer's smallest live |w| exchanged for the largest pruned |g| (RigL)."""
     new_masks = {}
-    state = dict(trained)
+    state = dict(values)
     for name, mask in masks.items():
-        weight = DenseView(trained, masks)[name].flatten()
+        weight = DenseView(values, masks)[name].flatten()
         live = mask.flatten()
         count = min(int(share * int(live.sum())), int((~live).sum()))
         dropped = weight.abs().masked_fill(~live, torch.inf).topk(count, largest=False).indices
@@ -109,16 +116,18 @@ def swapped(trained: State, masks: Masks, gradient: State, share: float) -> tupl
     return state, new_masks
 
 
-def group_lasso(model: nn.Module, ask: Ask) -> Tensor | float:
-    """Return the penalty of PruneTrain: the norms of all input and output channels of the layers."""
+def group_lasso(model: nn.Module, ask: Ask, masks: Masks) -> Tensor | float:
+    """Return the penalty of PruneTrain over the prunable layers that have lost no channel yet."""
     if not ask.group_lasso:
         return 0.0
-    total = torch.zeros(())
-    for module in model.modules():
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            squares = module.weight.square().flatten(2) if module.weight.dim() > 2 else module.weight.square()
-            squares = squares.sum(2) if squares.dim() > 2 else squares
-            # the norm has no gradient at 0: a channel that is gone must not turn the others into NaN
-            norms = [squares.sum(side).clamp_min(1e-24).sqrt().sum() for side in (0, 1)]
-            total = total + norms[0] + norms[1]
-    return ask.group_lasso * total
+    layers = (model.get_submodule(name.removesuffix(".weight")) for name in masks)
+    whole = [layer.weight for layer in layers if isinstance(layer, nn.Linear | nn.Conv2d)]
+    return ask.group_lasso * sum(map(channel_norms, whole))
+
+
+def channel_norms(weight: Tensor) -> Tensor:
+    """Return the sum of the Euclidean norms of a layer's output channels and of its input channels."""
+    squares = weight.square().reshape(*weight.shape[:2], -1).sum(2)
+    # the norm has no gradient at 0: a channel that is gone must not turn the others into NaN
+    norms = [squares.sum(side).clamp_min(1e-24).sqrt().sum() for side in (0, 1)]
+    return norms[0] + norms[1]

@@ -58,12 +58,13 @@ def handle(
     batches = draw_batches(data, order.round, client, config)
     reply = Reply(client, order.round, len(data), loss=0.0, model=b"")
     reply = asks.before_training(reply, order.ask, trainer, values, masks, batches, criterion)
-    model = trainer.load(values, masks)
+    values, own_masks = asks.own_model(order.ask, trainer, values, masks, batches, criterion)
+    model = trainer.load(values, own_masks)
     state = replace(state, masks=masks)
     if order.ask.collect:
         state = _with_open_sums(state, trainer, len(batches))
     loss, gradients = local_update(model, batches, order, state, config)
-    trained, own_masks = asks.after_training(order, model, masks, gradients, batches[-1:], criterion)
+    trained, own_masks = asks.after_training(order, model, own_masks, gradients)
     reply = replace(reply, loss=loss, seconds=time.perf_counter() - started)
     return _packed(reply, order, trained, own_masks, state, config)
 
@@ -94,7 +95,7 @@ def local_update(
         for inputs, labels in batches:
             optimizer.zero_grad()
             loss = criterion(model(inputs), labels)
-            (loss + asks.group_lasso(model, ask)).backward()
+            (loss + asks.group_lasso(model, ask, state.masks)).backward()
             optimizer.step()
             total += float(loss.detach())
     return total / len(batches), gradients or {}

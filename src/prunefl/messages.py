@@ -17,7 +17,7 @@ class Ask:
         collect: add g*g of every local step, at all positions, to the client's importance sums.
         report: the statistic to upload after this round: "" (none), "importance" (its mean g*g, after
             which its sums start anew) or "gradient" (g at the weights it received, at all positions).
-        swap: fraction of each layer's live weights that the client itself exchanges for others after training
+        swap: fraction of each layer's live weights that the client itself exchanges for others before training
             (FedDST); it then answers with masks of its own.
         probe_density: if positive, also report the loss of the received model when magnitude-pruned to this
             density in each layer (online learning).

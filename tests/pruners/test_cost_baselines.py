@@ -9,9 +9,10 @@ from pruner_cases import NAMES, SHAPE, look, settings
 from safetensors.numpy import save_file
 from torch import nn
 
+from prunefl.asks import channel_norms
 from prunefl.masks import live_counts, packed_bits
 from prunefl.pruners import build_pruner
-from prunefl.pruners.prunetrain import channel_mask, lasso
+from prunefl.pruners.prunetrain import channel_mask
 
 
 def test_dpf_equals_dense_descent_with_gradients_at_the_pruned_weights(net: nn.Sequential) -> None:
@@ -42,10 +43,10 @@ def round_count(value: float) -> int:
 def test_prunetrain_lasso_is_the_sum_of_channel_norms_and_a_fifth_of_the_first_loss(
     net: nn.Sequential,
 ) -> None:
-    assert lasso(torch.tensor([[3.0, 0.0], [4.0, 0.0]])) == 3 + 4 + 5 + 0
+    assert channel_norms(torch.tensor([[3.0, 0.0], [4.0, 0.0]])) == 3 + 4 + 5 + 0
     pruner = build_pruner(settings("run.method=prunetrain"))
     strength = pruner.ask(1, pruner.first(net, NAMES, SHAPE).memory).group_lasso
-    penalty = strength * sum(float(lasso(net.get_parameter(name).detach())) for name in NAMES)
+    penalty = strength * sum(float(channel_norms(net.get_parameter(name).detach())) for name in NAMES)
     assert penalty / (penalty + np.log(3)) == pytest.approx(0.2)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from prunefl.asks import channel_norms
 from prunefl.masks import full_masks
 from prunefl.messages import Ask, InitialPlan
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
 LASSO_SHARE = 0.2
 TINY = 1e-4
-
-
-def lasso(weight: Tensor) -> Tensor:
-    """Return the sum of the Euclidean norms of a layer's output channels and of its input channels."""
-    flat = weight.reshape(weight.shape[0], weight.shape[1], -1)
-    return flat.square().sum((1, 2)).sqrt().sum() + flat.square().sum((0, 2)).sqrt().sum()
 
 
 def channel_mask(weight: Tensor) -> Tensor:
@@ -49,7 +44,7 @@ class PruneTrain:
         weights = [model.get_parameter(name).detach() for name in names]
         # an untrained model guesses: log(classes), or log 2 for each class's own yes or no
         loss = log(2 if self.one_hot else weights[-1].shape[0])
-        penalty = float(sum(lasso(weight) for weight in weights))
+        penalty = float(sum(map(channel_norms, weights)))
         strength = LASSO_SHARE / (1 - LASSO_SHARE) * loss / penalty
         return Chosen(full_masks(model, names), Memory(numbers={"lasso": strength}))
 
