@@ -107,6 +107,14 @@ def pruners() -> dict[str, "Callable[[Config], Pruner]"]:
     }
 
 
+_KEPT = {
+    "prunefl": ("density_limit", "density_target"),
+    "further-only": ("density_limit", "density_target"),
+    "initial-only": ("density_limit",),
+}
+"""Limits of size that a method keeps; with any other it would be silently larger."""
+
+
 def build_pruner(config: "Config") -> Pruner:
     """Return the method that `run.method` names: one of ours, or `package.module:function`."""
     known, name = pruners(), config.run.method
@@ -115,4 +123,10 @@ def build_pruner(config: "Config") -> Pruner:
         return made
     if name not in known:
         raise ValueError(f"run.method={name!r}, must be one of {', '.join(known)} or package.module:function")
+    for limit in ("density_limit", "density_target"):
+        if getattr(config.pruning, limit) and limit not in _KEPT.get(name, ()):
+            raise ValueError(
+                f"pruning.{limit}={getattr(config.pruning, limit)}, which run.method={name!r} does not keep: leave "
+                f"it and time.memory_limit out; in a comparison prunefl:pruning.{limit}=D limits PruneFL alone"
+            )
     return known[name](config)

@@ -48,14 +48,14 @@ class Adaptive:
         return Chosen(without_smallest(weights, masks, total - allowed_weights(limit, total)))
 
     def ask(self, round: int, memory: Memory) -> Ask:
-        last = self.config.run.rounds // self.config.pruning.interval * self.config.pruning.interval
+        interval = self.config.pruning.interval
+        # importance that no reconfiguration will use is not collected
+        last = (self.config.run.rounds - 1) // interval * interval
         if not self.has_further or round > last:
             return Ask()
-        pruning = self.config.pruning
-        due = schedule.reconfigures(round, self.config)
         return Ask(
-            collect=importance.in_window(round, pruning.interval, self.config.importance.window),
-            report="importance" if due else "",
+            collect=importance.in_window(round, interval, self.config.importance.window),
+            report="importance" if schedule.reconfigures(round, self.config) else "",
         )
 
     def next(self, seen: Seen) -> Chosen:
