@@ -85,8 +85,12 @@ def execute(
                 break
         records = read_records(file.path)
         if _finished(setup, state) and records[-1]["kind"] != "end":
+            # first the model: who reads "end" may rely on it
+            _save_model(setup, state, folder)
             file.write(end_record(records, state))
-    return _closed(setup, state, folder, trainer, opened.complaints)
+    model = sparse.densify(trainer.load(state.values, state.masks))
+    records = read_records(folder / "records.jsonl")
+    return Run(model, state.masks, records, folder, _finished(setup, state), opened.complaints)
 
 
 @dataclass(frozen=True)
@@ -144,14 +148,7 @@ def _finished(setup: Setup, state: ServerState) -> bool:
     return state.round >= setup.config.run.rounds
 
 
-def _closed(
-    setup: Setup, state: ServerState, folder: Path, trainer: Trainer, complaints: tuple[str, ...]
-) -> Run:
-    """Return the run, with its final model written if it is finished."""
-    model = sparse.densify(trainer.load(state.values, state.masks))
-    if _finished(setup, state):
-        shapes = {name: tuple(mask.shape) for name, mask in state.masks.items()}
-        about = About(setup.config.model.name, setup.classes, setup.input_shape, shapes)
-        save_model(folder / "model.safetensors", state.values, state.masks, about)
-    records = read_records(folder / "records.jsonl")
-    return Run(model, state.masks, records, folder, _finished(setup, state), complaints)
+def _save_model(setup: Setup, state: ServerState, folder: Path) -> None:
+    shapes = {name: tuple(mask.shape) for name, mask in state.masks.items()}
+    about = About(setup.config.model.name, setup.classes, setup.input_shape, shapes)
+    save_model(folder / "model.safetensors", state.values, state.masks, about)
