@@ -19,7 +19,7 @@ $(VENV)/python:
 	touch $@
 
 $(VENV)/installed: $(VENV)/python $(SOURCES)
-	$(BIN)/pip install --quiet --editable ".[demo,flower,images,onnx,parquet,test,lint]"
+	$(BIN)/pip install --quiet --editable ".[demo,flower,images,mlflow,onnx,parquet,tensorboard,wandb,test,lint]"
 	touch $@
 
 demo: $(VENV)/installed
