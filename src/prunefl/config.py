@@ -232,7 +232,7 @@ def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
         if name not in sections:
             raise ValueError(f"{name}: no such section{nearest(name, list(sections))}")
         if name == "fleet":
-            changes["fleet"] = _fleet(table)
+            changes["fleet"] = _fleet(table, base.fleet)
         elif not isinstance(table, dict):
             raise ValueError(f"{name}={table!r}, must be a section: [{name}]")
         else:
@@ -240,7 +240,10 @@ def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
     return replace(base, **changes)
 
 
-def _fleet(tables: Any) -> tuple[FleetSettings, ...]:
+def _fleet(tables: Any, groups: tuple[FleetSettings, ...]) -> tuple[FleetSettings, ...]:
+    """Return the groups that the tables describe; one table, as of fleet.bandwidth=1e6, changes every group."""
+    if isinstance(tables, dict):
+        return tuple(_section("fleet", group, tables) for group in groups)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("fleet: must be tables, each opened by [[fleet]]")
     return tuple(_section("fleet", FleetSettings(), table) for table in tables)
@@ -255,6 +258,13 @@ def _section(name: str, current: Any, table: dict[str, Any]) -> Any:
             raise ValueError(f"{name}.{key}: no such setting{nearest(key, list(known), name)}")
         values[key] = typed(f"{name}.{key}", value, hints[key], known[key].metadata["rule"])
     return replace(current, **values)
+
+
+def short_name(path: str) -> str:
+    """Return a setting's name without its section where no other section has one of that name."""
+    key = path.partition(".")[2]
+    tables = (FleetSettings if field.name == "fleet" else field.default for field in fields(Config))
+    return path if sum(hasattr(table, key) for table in tables) > 1 else key
 
 
 def override(config: Config, assignments: list[str]) -> Config:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +118,32 @@ def test_two_processes_never_work_at_one_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("prunefl.compare.folders.LOCK_SECONDS", 0.3)
     job = plan(tmp_path)[0]
     job.folder.mkdir(parents=True)
-    with only_one(job.folder), pytest.raises(ValueError, match="another process is at this run"):
-        go([job])
+    with only_one(job.folder):
+        told = go([job])
+    assert told[-1].state == "failed"
+    assert "another process is at this run" in told[-1].detail
 
 
-def test_a_run_that_fails_is_told_of_and_what_needs_its_density_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_run_that_fails_is_told_of_and_what_needs_its_density_too(tmp_path: Path, at_once: int) -> None:
     jobs = [job for job in plan(tmp_path, "data.name=nonsense") if job.config.run.method != "conventional"]
-    failed = [step for step in go(jobs, at_once=2) if step.state == "failed"]
-    assert [step.job.config.run.method for step in failed] == ["prunefl", "snip"]
-    assert "data.name='nonsense'" in failed[0].detail
-    assert "the run that gives its density did not end" in failed[1].detail
+    jobs += plan_comparison(small(), ["conventional"], [0], tmp_path)
+    ended = {step.job.config.run.method: step for step in go(jobs, at_once) if step.state != "running"}
+    assert {method: step.state for method, step in ended.items()} == {
+        "prunefl": "failed",
+        "snip": "failed",
+        "conventional": "done",
+    }
+    assert "data.name='nonsense'" in ended["prunefl"].detail
+    assert f"its density comes from {tmp_path / 'prunefl' / 'seed-0'}" in ended["snip"].detail
+
+
+def test_a_run_that_stands_twice_runs_once_and_two_that_differ_do_not_share_a_folder(tmp_path: Path) -> None:
+    twice = plan_comparison(small(), ["conventional:0.30", "conventional:0.3"], [0], tmp_path)
+    assert [step.state for step in go(twice) if step.state != "running"] == ["done"]
+    job = plan_comparison(small(), ["conventional"], [0], tmp_path)[0]
+    with pytest.raises(ValueError, match=r"differ and share .*conventional/seed-0"):
+        go([job, replace(job, config=small("run.rounds=7"))])
 
 
 def test_a_ticket_starts_from_the_same_weights_and_the_other_from_others(

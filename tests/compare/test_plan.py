@@ -7,7 +7,8 @@ import pytest
 
 from prunefl.compare import plan_comparison, plan_lottery, plan_sweep
 from prunefl.compare.plan import lottery_folder, parse_method, parse_swept
-from prunefl.config import Config, dump, override
+from prunefl.config import Config, dump, from_tables, override
+from prunefl.pruners import build_pruner
 
 OUT = Path("out")
 METHODS = ["conventional", "snip", "prunefl", "online", "snip:0.3"]
@@ -70,6 +71,33 @@ def test_a_sweep_is_every_combination() -> None:
     assert jobs[0].variant["kind"] == "sweep"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pruning.density_limit=0.1,0.2",
+        "data.alpha=0.1,1",
+        "training.participants=2,5",
+        "pruning.interval=10,50",
+        "pruning.fraction=0.1,0.3",
+        "fleet.bandwidth=500000,2000000.0",
+    ],
+)
+def test_what_people_sweep_can_be_swept(text: str) -> None:
+    fleet = {"fleet": [{"device": "x86", "count": 1}, {"device": "raspberry-pi-4", "count": 0}]}
+    swept = parse_swept([text])
+    jobs = plan_sweep(from_tables(fleet), swept, ["prunefl"], [0], OUT)
+    (key, values), *_ = swept.items()
+    assert [job.variant["settings"][key] for job in jobs] == [float(value) for value in values]
+    assert len({dump(job.config) for job in jobs}) == 2
+    assert [group.device for group in jobs[0].config.fleet] == ["x86", "raspberry-pi-4"]
+
+
+def test_equal_names_of_two_sections_have_folders_of_their_own() -> None:
+    methods = ["prunefl:pruning.interval=10", "prunefl:initial.interval=10"]
+    folders = [job.folder.parent.name for job in plan_comparison(Config(), methods, [0], OUT)]
+    assert folders == ["prunefl_pruning.interval-10", "prunefl_initial.interval-10"]
+
+
 def test_a_list_in_brackets_is_one_value() -> None:
     assert parse_swept(['pruning.exclude=["a","b"]']) == {"pruning.exclude": ['["a","b"]']}
 
@@ -80,21 +108,30 @@ def test_a_wrong_sweep_is_refused(text: str) -> None:
         parse_swept([text])
 
 
-def test_tickets_go_into_the_comparison_that_their_run_is_part_of() -> None:
-    assert lottery_folder(Path("runs/x/prunefl/seed-3")) == Path("runs/x")
-    assert lottery_folder(Path("runs/digits-0")) == Path("runs/digits-0-lottery")
+def test_tickets_go_into_the_comparison_that_their_run_is_part_of(tmp_path: Path) -> None:
+    for folder in ("x/prunefl/seed-3", "x/prunefl_density_limit-0.1/seed-3"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "variant.json").write_text("{}")
+    assert lottery_folder(tmp_path / "x/prunefl/seed-3") == tmp_path / "x"
+    # its SNIP has another density than the comparison's
+    beside = tmp_path / "x-prunefl_density_limit-0.1-lottery"
+    assert lottery_folder(tmp_path / "x/prunefl_density_limit-0.1/seed-3") == beside
+    assert lottery_folder(tmp_path / "digits-0") == tmp_path / "digits-0-lottery"
 
 
 def test_a_lottery_trains_the_mask_on_old_and_other_weights_beside_three_methods(tmp_path: Path) -> None:
     run = tmp_path / "prunefl" / "seed-3"
     run.mkdir(parents=True)
-    (run / "config.toml").write_text(dump(override(Config(), ["run.seed=3"])))
+    limits = ["pruning.density_limit=0.3", "pruning.density_target=0.125"]
+    (run / "config.toml").write_text(dump(override(Config(), ["run.seed=3", *limits])))
     with pytest.raises(ValueError, match="must be the folder of a finished run"):
-        plan_lottery([run], None)
+        plan_lottery([run], tmp_path)
     (run / "records.jsonl").write_text(json.dumps({"kind": "end", "density": 0.125}) + "\n")
-    jobs = {job.folder.parent.name: job.config for job in plan_lottery([run], None)}
+    jobs = {job.folder.parent.name: job.config for job in plan_lottery([run], tmp_path)}
     assert set(jobs) == {"ticket", "ticket-other-weights", "conventional", "snip", "synflow"}
     assert jobs["ticket"].pruning.masks == jobs["ticket-other-weights"].pruning.masks == str(run)
     assert jobs["ticket"].model.init_seed == -1
     assert jobs["ticket-other-weights"].model.init_seed not in (-1, 3)
     assert jobs["snip"].pruning.density == jobs["synflow"].pruning.density == 0.125
+    for config in jobs.values():
+        build_pruner(config)

@@ -24,7 +24,8 @@ def compare(
     jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-compare]")] = None,
     target: Annotated[
-        list[float] | None, typer.Option(help="accuracy whose cost the report lists, such as 0.8")
+        list[float] | None,
+        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
     ] = None,
     report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
 ) -> None:
@@ -43,7 +44,6 @@ def compare(
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
-    from prunefl.commands.report import report as write
     from prunefl.compare import plan_comparison
 
     config, name = resolve(arguments or [], None)
@@ -51,6 +51,4 @@ def compare(
     names = [method for method in methods.split(",") if method.strip()]
     first = config.run.seed
     planned = plan_comparison(config, names, range(first, first + seeds), folder)
-    carry_out(planned, jobs, folder, "the same command")
-    if report:
-        write([folder], out=folder / "report", target=target)
+    carry_out(planned, jobs, folder, report, target)

@@ -15,6 +15,10 @@ def lottery(
             help="folder for the new runs [default: the comparison that RUN is part of, or RUN-lottery]"
         ),
     ] = None,
+    target: Annotated[
+        list[float] | None,
+        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
+    ] = None,
     report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
 ) -> None:
     """Train a run's final mask again from its first weights, and from another seed's.
@@ -28,11 +32,8 @@ def lottery(
       prunefl lottery runs/femnist-compare/prunefl/seed-*
     """
     from prunefl.commands.many import carry_out
-    from prunefl.commands.report import report as write
     from prunefl.compare import plan_lottery
     from prunefl.compare.plan import lottery_folder
 
     folder = out or lottery_folder(runs[0])
-    carry_out(plan_lottery(runs, folder), jobs, folder, "the same command")
-    if report:
-        write([folder], out=folder / "report")
+    carry_out(plan_lottery(runs, folder), jobs, folder, report, target)

@@ -13,16 +13,16 @@ from prunefl.compare import Job, run_jobs
 from prunefl.compare import Progress as Step
 
 
-def carry_out(jobs: Sequence[Job], at_once: int, out: Path, again: str) -> None:
-    """Run what is missing of the jobs with their progress on the screen; end the command if not all is done.
+def carry_out(
+    jobs: Sequence[Job], at_once: int, out: Path, report: bool, targets: Sequence[float] | None
+) -> None:
+    """Run what is missing of the jobs, their progress on the screen, and write the report if one is asked for.
 
-    Args:
-        again: the command that goes on where this one stops.
+    Runs that fail are named, left out of the report, and end the command with an error.
     """
+    from prunefl.commands.report import report as write
     from prunefl.commands.run import stop_on_interrupt
 
-    if at_once < 1:
-        raise ValueError(f"--jobs {at_once}, must be >= 1")
     console = Console(stderr=True)
     screen = Bars(jobs, console) if console.is_terminal else Lines(len(jobs))
     with stop_on_interrupt() as interrupted, screen:
@@ -30,10 +30,13 @@ def carry_out(jobs: Sequence[Job], at_once: int, out: Path, again: str) -> None:
     for failure in results.failures():
         typer.echo(f"failed: {failure.job.name}: {failure.detail} ({failure.job.folder})", err=True)
     if interrupted.is_set():
-        typer.echo(f"stopped after whole rounds; go on with: {again}", err=True)
+        typer.echo("stopped after whole rounds; go on with the same command", err=True)
         raise typer.Exit(130)
-    if results.failures():
-        raise ValueError(f"{len(results.failures())} of {len(jobs)} runs failed; the others are in {out}")
+    failed = len(results.failures())
+    if report and failed < len(jobs):
+        write([out], out=out / "report", target=targets and list(targets))
+    if failed:
+        raise ValueError(f"{failed} of {len(jobs)} runs failed; the others are in {out}")
 
 
 class Lines:
@@ -91,7 +94,9 @@ class Bars:
         self.all.update(self.whole, completed=sum(self.rounds.values()))
         if step.state != "running":
             self.each.update(self.tasks[folder], visible=False)
-            self.live.console.print(f"{step.state:>8}  {step.job.name}  {step.detail}", highlight=False)
+            line = f"{step.state:>8}  {step.job.name}  {step.detail}"
+            # a detail may hold brackets that are not markup
+            self.live.console.print(line, highlight=False, markup=False)
 
     def _drawn(self) -> Table:
         table = Table.grid(expand=True)

@@ -13,7 +13,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="where to write [default: DIR/report]")] = None,
     target: Annotated[
         list[float] | None,
-        typer.Option(help="accuracy, such as 0.8, whose cost is listed; may be given several times"),
+        typer.Option(
+            min=0, max=1, help="accuracy, such as 0.8, whose cost is listed; may be given several times"
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,

@@ -18,6 +18,10 @@ def sweep(
     seeds: Annotated[int, typer.Option(min=1, help="how many seeds, from run.seed on")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-sweep]")] = None,
+    target: Annotated[
+        list[float] | None,
+        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
+    ] = None,
     report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
 ) -> None:
     """Run every combination of the values given, and write a report.
@@ -28,11 +32,12 @@ def sweep(
 
       prunefl sweep digits pruning.density_limit=0.05,0.1,0.2
 
+      prunefl sweep digits fleet.bandwidth=5e5,2e6,8e6
+
       prunefl sweep digits data.alpha=0.1,1,10 --methods prunefl,conventional --seeds 3 --jobs 2
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
-    from prunefl.commands.report import report as write
     from prunefl.compare import plan_sweep
     from prunefl.compare.plan import parse_swept
 
@@ -47,6 +52,4 @@ def sweep(
     names = [method for method in methods.split(",") if method.strip()]
     first = config.run.seed
     planned = plan_sweep(config, swept, names, range(first, first + seeds), folder)
-    carry_out(planned, jobs, folder, "the same command")
-    if report:
-        write([folder], out=folder / "report")
+    carry_out(planned, jobs, folder, report, target)

@@ -23,7 +23,6 @@ from prunefl.runner import refuse_other_config
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed."""
 
-NO_DENSITY = "the run that gives its density did not end"
 _MAIN = "from prunefl.cli import main; main()"
 _POLL_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -95,11 +94,24 @@ def run_jobs(jobs: Sequence[Job], at_once: int, on_progress: OnProgress, stop: C
 
     for job in jobs:
         refuse_changed(job)
+    distinct = _by_folder(jobs)
     if at_once == 1:
-        _run_here(jobs, tell, stop)
+        _run_here(distinct, tell, stop)
     else:
-        _run_apart(list(jobs), at_once, tell, stop)
+        _run_apart(distinct, at_once, tell, stop)
     return Results(states)
+
+
+def _by_folder(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs without those that stand twice; refuses two that would write into one folder."""
+    distinct: dict[Path, Job] = {}
+    for job in jobs:
+        other = distinct.setdefault(job.folder, job)
+        if other.config != job.config:
+            raise ValueError(
+                f"{other.name} and {job.name} differ and share {job.folder}: run them one by one, with --out"
+            )
+    return list(distinct.values())
 
 
 def refuse_changed(job: Job) -> None:
@@ -132,14 +144,22 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
         if finished(job.folder):
             tell(Progress(job, job.config.run.rounds, "reused"))
         elif _blocked(job):
-            tell(Progress(job, 0, "failed", NO_DENSITY))
+            tell(_without_density(job))
         else:
             config = prepare(job, 0)
             tell(Progress(job, last_round(job.folder), "running"))
-            with only_one(job.folder):
-                run = run_config(config, job.folder, resume=True, on_record=_teller(job, tell, stop))
-            done = last_round(job.folder)
-            tell(Progress(job, done, "done" if run.finished else "stopped"))
+            try:
+                with only_one(job.folder):
+                    run = run_config(config, job.folder, resume=True, on_record=_teller(job, tell, stop))
+            except ValueError as error:
+                tell(Progress(job, last_round(job.folder), "failed", str(error)))
+            else:
+                done = last_round(job.folder)
+                tell(Progress(job, done, "done" if run.finished else "stopped"))
+
+
+def _without_density(job: Job) -> Progress:
+    return Progress(job, 0, "failed", f"its density comes from {job.density_from}, which did not end")
 
 
 def _teller(job: Job, tell: OnProgress, stop: Callable[[], bool]) -> Callable[[Record], bool]:
@@ -186,7 +206,7 @@ def _next(waiting: list[Job], running: Running, tell: OnProgress) -> Job | None:
             return job
         elif job.density_from not in running and not any(j.folder == job.density_from for j in waiting):
             waiting.remove(job)
-            tell(Progress(job, 0, "failed", NO_DENSITY))
+            tell(_without_density(job))
     return None
 
 

@@ -13,6 +13,7 @@ from prunefl.config import Config
 from prunefl.pruners import build_pruner
 from prunefl.pruners.survivors import NoDensity
 from prunefl.report.figures import file_name
+from prunefl.report.runs import VARIANT_FILE
 from prunefl.report.study import label_of
 
 
@@ -82,36 +83,49 @@ def needs_density(config: Config) -> bool:
 
 def folder_name(method: str, given: Mapping[str, Any]) -> str:
     """Return a variant's folder: 'snip', 'snip_density-0.3'."""
-    parts = (f"{key.partition('.')[2]}-{value}" for key, value in given.items())
+    parts = (f"{settings.short_name(key)}-{value}" for key, value in given.items())
     return "_".join([file_name(method), *(part.replace("/", "-").replace(" ", "") for part in parts)])
 
 
 def value_of(config: Config, key: str) -> Any:
-    """Return the value of section.key."""
+    """Return the value of section.key; of [[fleet]], where `override` gives all groups the same, the first's."""
     section, _, name = key.partition(".")
-    return getattr(getattr(config, section), name)
+    table = getattr(config, section)
+    return getattr(table[0] if isinstance(table, tuple) else table, name)
 
 
-def plan_lottery(runs: Sequence[Path], out: Path | None) -> list[Job]:
+def plan_lottery(runs: Sequence[Path], out: Path) -> list[Job]:
     """Return, for each finished run, its ticket, the ticket on other weights, and the methods beside it."""
-    return [job for run in runs for job in _lottery(run, out or lottery_folder(run))]
+    return [job for run in runs for job in _lottery(run, out)]
 
 
 def lottery_folder(run: Path) -> Path:
-    """Return where a run's tickets go: into the comparison that it is part of, or beside the run."""
-    inside = run.name.startswith("seed-") and run.parent.name == "prunefl"
-    return run.parent.parent if inside else run.with_name(f"{run.name}-lottery")
+    """Return where a run's tickets go: into the comparison if it is its PruneFL run, else beside what it is in.
+
+    A comparison has one conventional FL, one SNIP; those at a variant's density must not mix with them.
+    """
+    run = run.resolve()
+    if not (run / VARIANT_FILE).exists():
+        return run.with_name(f"{run.name}-lottery")
+    comparison = run.parent.parent
+    if run.parent.name == "prunefl":
+        return comparison
+    return comparison.with_name(f"{comparison.name}-{run.parent.name}-lottery")
 
 
 def _lottery(run: Path, out: Path) -> list[Job]:
     if not finished(run):
-        raise ValueError(f"{run}: must be the folder of a finished run")
+        raise ValueError(
+            f"{run}: must be the folder of a finished run; finish it with: prunefl run --out {run} --resume"
+        )
     config = settings.load(run / "config.toml")
+    # the mask has the size it has: limits are for the run that found it
+    config = replace(config, pruning=replace(config.pruning, density_limit=0.0, density_target=0.0))
     seed = config.run.seed
     ticket = replace(
         config,
         run=replace(config.run, method="ticket"),
-        pruning=replace(config.pruning, masks=str(run)),
+        pruning=replace(config.pruning, masks=str(run.resolve())),
     )
     # any other seed would do; a large step keeps clear of the seeds that a comparison uses
     other = replace(ticket, model=replace(ticket.model, init_seed=seed + 1000))
