@@ -14,7 +14,7 @@ from prunefl.compare import Progress as Step
 
 
 def carry_out(
-    jobs: Sequence[Job], at_once: int, out: Path, report: bool, targets: Sequence[float] | None
+    jobs: Sequence[Job], at_once: int, out: Path, report: bool, targets: list[float] | None
 ) -> None:
     """Run what is missing of the jobs, their progress on the screen, and write the report if one is asked for.
 
@@ -34,7 +34,7 @@ def carry_out(
         raise typer.Exit(130)
     failed = len(results.failures())
     if report and failed < len(jobs):
-        write([out], out=out / "report", target=targets and list(targets))
+        write([out], out=out / "report", target=targets)
     if failed:
         raise ValueError(f"{failed} of {len(jobs)} runs failed; the others are in {out}")
 
