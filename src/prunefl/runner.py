@@ -24,7 +24,7 @@ from prunefl.version import VERSION
 OnRecord = Callable[[Record], bool | None]
 """Told of every record as soon as it is written; answers True to stop after this round."""
 
-FREE_TO_CHANGE = {"run.workers", "run.checkpoint_every", "run.loggers"}
+FREE_TO_CHANGE = {"run.workers", "run.checkpoint_every", "run.loggers", "run.target_accuracy", "data.dir"}
 """Settings that do not change a run's numbers, so that a resumed run may have others."""
 
 

@@ -99,12 +99,8 @@ def keep_largest_by_layer(
     }
 
 
-def largest(scores: Tensor, count: int) -> Tensor:
-    """Return which `count` of the scores, shape (n,), are largest; NaN counts as the smallest."""
-    return torch.from_numpy(_largest(scores.detach().numpy(), count))
-
-
 def _largest(values: Array, count: int) -> Array:
+    """Return which `count` of the values are largest; NaN counts as the smallest."""
     if count >= values.size or count <= 0:
         return np.full(values.size, count > 0)
     if np.isnan(values).any():
