@@ -1,12 +1,14 @@
 """Small trees in the layouts of real data sets, written by the tests that read them."""
 
 import gzip
+import io
 import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from prunefl import data
@@ -60,3 +62,31 @@ def write_leaf(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def every(samples: data.Samples) -> tuple[torch.Tensor, torch.Tensor]:
     return samples.batch(torch.arange(len(samples)))
+
+
+def quiet(name: str, done: int, total: int) -> None:
+    pass
+
+
+def png(value: int) -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    stream = io.BytesIO()
+    image.fromarray(np.full((28, 28), value, np.uint8)).save(stream, format="PNG")
+    return stream.getvalue()
+
+
+def parquet(rows: list[tuple[int, str, int]]) -> bytes:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    table = arrow.table(
+        {
+            "image": [{"bytes": png(value), "path": None} for value, _, _ in rows],
+            "writer_id": [writer for _, writer, _ in rows],
+            "hsf_id": [0] * len(rows),
+            "character": [label for _, _, label in rows],
+        }
+    )
+    stream = io.BytesIO()
+    write_table(table, stream)
+    return stream.getvalue()

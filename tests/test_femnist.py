@@ -111,3 +111,11 @@ def test_malformed_leaf_json_is_named(tmp_path: Path, change: str, message: str)
     with pytest.raises(ValueError, match=message) as caught:
         data.load("femnist", tmp_path)
     assert path.name in str(caught.value)
+
+
+def test_a_writer_in_two_files_of_a_split_is_refused(tmp_path: Path) -> None:
+    write_leaf(tmp_path)
+    path = tmp_path / "train" / "all_data_11_niid_0_keep_0_train_9.json"
+    path.write_text(json.dumps(leaf_shard({"w1": 2})))
+    with pytest.raises(ValueError, match=r"all_data_11_.*writer 'w1' is in all_data_1_.* too.*get all again"):
+        data.load("femnist", tmp_path)

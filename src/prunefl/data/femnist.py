@@ -77,9 +77,15 @@ def _build(folder: Path, shards: dict[str, list[Path]]) -> None:
     order: dict[str, int] = {}
     for split in ("train", "test"):
         labels, writers = [], []
+        home: dict[str, Path] = {}
         with (folder / "pixels").open("wb") as raw:
             for path in shards[split]:
                 for user, pixels, y in read_shard(path):
+                    if home.setdefault(user, path) != path:
+                        raise ValueError(
+                            f"{path}: writer {user!r} is in {home[user].name} too, must be in one file: "
+                            "delete the older files, or get all again"
+                        )
                     writer = order.setdefault(user, len(order))
                     raw.write(pixels.tobytes())
                     labels.append(y)

@@ -81,8 +81,9 @@ def get_cifar10(folder: Path, progress: Progress) -> None:
 
 def get_femnist(folder: Path, progress: Progress, writers: int) -> None:
     """Fetch Flower's copy of FEMNIST and write it as LEAF's folders."""
-    from prunefl.data.parquet import write_leaf
+    from prunefl.data.parquet import check_replaceable, write_leaf
 
+    check_replaceable(folder)
     listing = f"{HUGGING_FACE}/api/datasets/{FEMNIST}/tree/main/data"
     try:
         files = [entry for entry in json.loads(read_bytes(listing)) if entry["path"].endswith(".parquet")]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -16,10 +17,13 @@ from prunefl.data.download import Progress
 WRITERS_A_SHARD = 50
 TRAIN_SHARE = 0.9
 COLUMNS = ("image", "writer_id", "character")
+SPLITS = ("train", "test")
 
 
 def write_leaf(files: Sequence[Path], folder: Path, writers: int, progress: Progress) -> None:
     """Write train/ and test/ shards of some writers: nine tenths of each writer's images are for training.
+
+    Both folders are replaced once all is written: writers of an earlier call would otherwise be in both splits.
 
     Args:
         writers: how many, drawn once and for all; 0 for all of them.
@@ -30,17 +34,43 @@ def write_leaf(files: Sequence[Path], folder: Path, writers: int, progress: Prog
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randperm(len(names), generator=generator)[: writers or len(names)].sort().values
     chosen = [names[i] for i in drawn.tolist()]
+    work = folder / "leaf.part"
+    shutil.rmtree(work, ignore_errors=True)
+    for split in SPLITS:
+        (work / split).mkdir(parents=True)
     for first in range(0, len(chosen), WRITERS_A_SHARD):
         shard = chosen[first : first + WRITERS_A_SHARD]
         progress("writing LEAF's folders", first + len(shard), len(chosen))
-        _write_shard(_samples(files, shard), folder, first // WRITERS_A_SHARD, generator)
+        _write_shard(_samples(files, shard), work, first // WRITERS_A_SHARD, generator)
+    _swap_in(work, folder)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder whose train/ or test/ holds anything but LEAF's shards: it would be deleted."""
+    for split in SPLITS:
+        for path in (folder / split).glob("*"):
+            if path.suffix not in (".json", ".part") and not path.name.startswith("."):
+                raise ValueError(
+                    f"{path}: not one of LEAF's files, which would replace it: choose another --dir"
+                )
+
+
+def _swap_in(work: Path, folder: Path) -> None:
+    """Put the new train/ and test/ in the place of the old."""
+    # both old ones go first: an interruption leaves a folder missing, never old beside new
+    for split in SPLITS:
+        if (folder / split).is_dir():
+            os.rename(folder / split, work / f"old_{split}")
+    for split in SPLITS:
+        os.rename(work / split, folder / split)
+    shutil.rmtree(work)
 
 
 def _write_shard(
     samples: dict[str, list[tuple[Any, int]]], folder: Path, number: int, generator: torch.Generator
 ) -> None:
     """Write the writers' images into one train and one test file."""
-    data: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
+    data: dict[str, dict[str, Any]] = {split: {} for split in SPLITS}
     for user, pairs in samples.items():
         order = torch.randperm(len(pairs), generator=generator).tolist()
         cut = max(1, int(TRAIN_SHARE * len(pairs)))
@@ -51,11 +81,7 @@ def _write_shard(
     for split, users in data.items():
         counts = [len(entry["y"]) for entry in users.values()]
         text = json.dumps({"users": list(users), "num_samples": counts, "user_data": users})
-        path = folder / split / f"all_data_{number}_niid_0_keep_0_{split}_9.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part_file = path.with_suffix(".part")
-        part_file.write_text(text)
-        os.replace(part_file, path)
+        (folder / split / f"all_data_{number}_niid_0_keep_0_{split}_9.json").write_text(text)
 
 
 def _samples(files: Sequence[Path], shard: Sequence[str]) -> dict[str, list[tuple[Any, int]]]:
