@@ -90,3 +90,16 @@ def parquet(rows: list[tuple[int, str, int]]) -> bytes:
     stream = io.BytesIO()
     write_table(table, stream)
     return stream.getvalue()
+
+
+def pixels(*shape: int) -> np.ndarray:
+    return RANDOM.integers(0, 256, shape, dtype=np.uint8)
+
+
+def save(path: Path, image: np.ndarray) -> np.ndarray:
+    """Write a PNG whatever the name says, which keeps its pixels exact."""
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image).save(path, format="PNG")
+    return image
