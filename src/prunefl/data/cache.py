@@ -25,7 +25,10 @@ def fingerprint(files: Iterable[Path], *options: object) -> str:
     """Return a name for these files as they are now (names, sizes, times) read with these options."""
     hasher = hashlib.blake2b(f"{VERSION}{options}".encode(), digest_size=12)
     for file in files:
-        status = file.stat()
+        try:
+            status = file.stat()
+        except OSError as error:
+            raise ValueError(f"{file}: cannot be read ({error.strerror}): get or unpack it again") from error
         hasher.update(f"{file.name}|{status.st_size}|{status.st_mtime_ns}|".encode())
     return hasher.hexdigest()
 

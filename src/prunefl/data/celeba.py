@@ -1,5 +1,6 @@
 """CelebA from its official files: aligned faces, who is on them, and whether they smile."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -16,6 +17,8 @@ SIDE = 84
 LEAST_IMAGES = 5
 TRAIN_SHARE = 0.9
 TARGET = "Smiling"
+IDENTITY, ATTRIBUTES = "identity_CelebA.txt", "list_attr_celeba.txt"
+AGAIN = "get it again"
 
 
 def celeba(folder: Path | None, cache_folder: Path | None = None) -> Source:
@@ -28,12 +31,13 @@ def celeba(folder: Path | None, cache_folder: Path | None = None) -> Source:
     home = found_folder(
         "celeba", [folder / "img_align_celeba", folder / "raw/img_align_celeba"], "img_align_celeba"
     )
-    identity = found("celeba", home.parent, "identity_CelebA.txt")
-    attributes = found("celeba", home.parent, "list_attr_celeba.txt")
-    images, persons = _persons(identity)
-    labels = _smiles(attributes, images)
+    identity = found("celeba", home.parent, IDENTITY)
+    attributes = found("celeba", home.parent, ATTRIBUTES)
+    smiles = _smiles(attributes)
+    images, persons = _persons(identity, smiles)
+    labels = torch.tensor([smiles[name] for name in images])
     files = [home / name for name in images]
-    key = cache.fingerprint([identity, attributes, home], SIDE, LEAST_IMAGES)
+    key = cache.fingerprint([identity, attributes, *files], SIDE, LEAST_IMAGES)
     built = cache.cached("celeba", key, lambda work: _build(work, files), beside=folder, folder=cache_folder)
     pixels = cache.open_array(built, "pixels")
     normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
@@ -55,16 +59,19 @@ def split_by_person(persons: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(train), torch.cat(test)
 
 
-def _persons(identity: Path) -> tuple[list[str], Tensor]:
+def _persons(identity: Path, smiles: Mapping[str, int]) -> tuple[list[str], Tensor]:
     """Return image names and persons (from 0 in order of appearance), each person's images together."""
     by_person: dict[str, list[str]] = {}
-    for number, line in enumerate(identity.read_text().splitlines(), start=1):
+    lines = _lines(identity)
+    for number, line in enumerate(lines, start=1):
         parts = line.split()
-        if len(parts) != 2:
+        if len(parts) != 2 or parts[0] not in smiles:
             raise ValueError(
-                f"{identity}, line {number}: {line!r}, must be an image and a person: get it again"
+                f"{identity}, line {number}: {line[:40]!r}, must be an image of {ATTRIBUTES} and a person: {AGAIN}"
             )
         by_person.setdefault(parts[1], []).append(parts[0])
+    if len(lines) != len(smiles):
+        raise ValueError(f"{identity}: {len(lines)} lines, must be {len(smiles)}, one an image: {AGAIN}")
     kept = [images for images in by_person.values() if len(images) >= LEAST_IMAGES]
     if not kept:
         raise ValueError(f"{identity}: no person has {LEAST_IMAGES} images, must have at least one who has")
@@ -72,24 +79,33 @@ def _persons(identity: Path) -> tuple[list[str], Tensor]:
     return [name for images in kept for name in images], torch.arange(len(kept)).repeat_interleave(counts)
 
 
-def _smiles(attributes: Path, images: list[str]) -> Tensor:
-    """Return 1 for a smile and 0 for none, int64, in the order of the images."""
-    lines = attributes.read_text().splitlines()
+def _smiles(attributes: Path) -> dict[str, int]:
+    """Return 1 for a smile and 0 for none, for every image."""
+    lines = _lines(attributes)
     if len(lines) < 2 or TARGET not in lines[1].split():
-        raise ValueError(
-            f"{attributes}: line 2 does not name {TARGET}, must be the official file: get it again"
-        )
+        raise ValueError(f"{attributes}: line 2 does not name {TARGET}, must be the official file: {AGAIN}")
     column = 1 + lines[1].split().index(TARGET)
-    labels: dict[str, int] = {}
+    smiles: dict[str, int] = {}
     for number, line in enumerate(lines[2:], start=3):
         parts = line.split()
         if len(parts) <= column or parts[column] not in ("1", "-1"):
-            raise ValueError(f"{attributes}, line {number}: {line[:40]!r}, must hold 1 or -1 for {TARGET}")
-        labels[parts[0]] = int(parts[column] == "1")
-    absent = next((name for name in images if name not in labels), None)
-    if absent:
-        raise ValueError(f"{attributes}: no line for {absent}, must have one for every image: get it again")
-    return torch.tensor([labels[name] for name in images])
+            raise ValueError(
+                f"{attributes}, line {number}: {line[:40]!r}, must hold 1 or -1 for {TARGET}: {AGAIN}"
+            )
+        smiles[parts[0]] = int(parts[column] == "1")
+    if lines[0].strip() != str(len(smiles)):
+        raise ValueError(
+            f"{attributes}: {len(smiles)} images, must be {lines[0][:40]!r} as line 1 says: {AGAIN}"
+        )
+    return smiles
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of an annotation file."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read as text ({error}): unpack it, or {AGAIN}") from error
 
 
 def _build(folder: Path, files: list[Path]) -> None:

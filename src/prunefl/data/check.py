@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from prunefl.data.celeba import ATTRIBUTES, IDENTITY
 from prunefl.data.cifar10 import FILES
 from prunefl.data.federation import Federation
 from prunefl.data.get import MNIST_FILES, QMNIST_FILES
@@ -113,9 +114,8 @@ def _imagenet100(folder: Path) -> list[Part]:
 def _celeba(folder: Path) -> list[Part]:
     home = folder / "raw" if (folder / "raw").is_dir() else folder
     images = sum(1 for _ in (home / "img_align_celeba").glob("*.jpg"))
-    files = ("identity_CelebA.txt", "list_attr_celeba.txt")
     faces = Part("img_align_celeba/", images > 0, f"{images} images")
-    return [faces, *[Part(name, (home / name).is_file()) for name in files]]
+    return [faces, *[Part(name, (home / name).is_file()) for name in (IDENTITY, ATTRIBUTES)]]
 
 
 PARTS: Mapping[str, Callable[[Path], list[Part]]] = {
