@@ -1,6 +1,7 @@
 """CIFAR-10 and ImageNet-100 come out of small trees in their official layout."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from data_trees import every, pixels, save
 from prunefl import data
+from prunefl.data.check import parts_of, recognise
 from prunefl.data.cifar10 import MEAN, STD
 from prunefl.data.photos import Photos, random_boxes
 from prunefl.data.transform import to_unit
@@ -108,6 +110,70 @@ def test_imagenet_is_the_first_hundred_folders(tmp_path: Path, flat: bool) -> No
     torch.testing.assert_close(x[:, 0, 80, 80], (red - 0.485) / 0.229)
     augmented = federation.clients[0].batch(torch.arange(3), torch.Generator().manual_seed(0))[0]
     assert augmented.shape == (3, 3, 168, 168)
+
+
+def kaggle(folder: Path) -> Path:
+    """Put a flat tree where Kaggle's archive has it, and return the folder of photographs."""
+    write_imagenet(folder / "ILSVRC/Data/CLS-LOC", flat=True)
+    (folder / "ILSVRC/Data/CLS-LOC/LOC_val_solution.csv").rename(folder / "LOC_val_solution.csv")
+    return folder / "ILSVRC/Data/CLS-LOC"
+
+
+def test_imagenet_may_lie_as_in_kaggles_archive(tmp_path: Path) -> None:
+    inner = kaggle(tmp_path)
+    for folder in (tmp_path, inner):
+        federation = data.load("imagenet100", folder, clients=10, cache=tmp_path / "cache")
+        assert (sum(map(len, federation.clients)), len(federation.test)) == (100, 100)
+        assert [part.there for part in parts_of("imagenet100", folder)] == [True, True]
+    assert recognise(tmp_path) == "imagenet100"
+
+
+def test_labels_are_those_of_today(tmp_path: Path) -> None:
+    write_imagenet(tmp_path, flat=True)
+    assert every(data.load("imagenet100", tmp_path).test)[1].tolist() == list(range(100))
+    table = tmp_path / "LOC_val_solution.csv"
+    table.write_text(table.read_text().replace("00000000,n00000000", "00000000,n00000042"))
+    assert every(data.load("imagenet100", tmp_path).test)[1].tolist() == [42, *range(1, 100)]
+    # moved to the next class, which leaves names, sizes, times and order as they were
+    home = tmp_path / "train"
+    save(home / "n00000000" / "n00000000_2.JPEG", pixels(4, 5, 3))
+    before = data.load("imagenet100", tmp_path, clients=1).clients[0]
+    (home / "n00000000" / "n00000000_2.JPEG").rename(home / "n00000001" / "n00000000_2.JPEG")
+    after = data.load("imagenet100", tmp_path, clients=1).clients[0]
+    assert [every(part)[1][:3].tolist() for part in (before, after)] == [[0, 0, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[: text.index("50,n")], r"csv, line \d+: must have ImageId and PredictionString"),
+        (
+            lambda text: text[: text.index("ILSVRC2012_val_00000050")],
+            r"csv: no line for ILSVRC2012_val_00000050",
+        ),
+        (
+            lambda text: text.replace("PredictionString", "Prediction"),
+            "csv, line 2: must have ImageId and Pred",
+        ),
+        (lambda text: text.replace(",n", ",m"), "csv: no image of the first 100 classes"),
+        (lambda text: text[: text.index("ILSVRC")], "csv: no line for ILSVRC2012_val_00000000"),
+    ],
+)
+def test_a_malformed_annotation_file_of_imagenet_is_named(
+    tmp_path: Path, change: Callable[[str], str], message: str
+) -> None:
+    write_imagenet(tmp_path, flat=True)
+    table = tmp_path / "LOC_val_solution.csv"
+    table.write_text(change(table.read_text()))
+    with pytest.raises(ValueError, match=f"LOC_val_solution.{message}.*get it again"):
+        data.load("imagenet100", tmp_path)
+
+
+def test_a_listed_photograph_that_is_not_there_is_named(tmp_path: Path) -> None:
+    write_imagenet(tmp_path, flat=True)
+    (tmp_path / "val" / "ILSVRC2012_val_00000007.JPEG").unlink()
+    with pytest.raises(ValueError, match=r"val_00000007\.JPEG: cannot be read .*get or unpack it again"):
+        data.load("imagenet100", tmp_path)
 
 
 def test_imagenet_with_too_few_classes_or_no_annotations_is_refused(tmp_path: Path) -> None:

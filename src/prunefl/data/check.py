@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from prunefl.data import imagenet100
 from prunefl.data.celeba import ATTRIBUTES, IDENTITY
 from prunefl.data.cifar10 import FILES
 from prunefl.data.federation import Federation
@@ -101,13 +102,16 @@ def _cifar10(folder: Path) -> list[Part]:
 
 
 def _imagenet100(folder: Path) -> list[Part]:
-    homes = {split: folder / split for split in ("train", "val")}
+    homes = {
+        split: next((home for home in imagenet100.places(folder, split) if home.is_dir()), folder / split)
+        for split in ("train", "val")
+    }
     counts = {split: len([p for p in home.glob(WNID) if p.is_dir()]) for split, home in homes.items()}
-    flat = (folder / "LOC_val_solution.csv").is_file()
     detail = {split: f"{count} class folders" for split, count in counts.items()}
+    flat = not counts["val"] and homes["val"].is_dir() and imagenet100.annotations(folder) is not None
     return [
         Part("train/", counts["train"] > 0, detail["train"]),
-        Part("val/", counts["val"] > 0 or flat, "LOC_val_solution.csv" if flat else detail["val"]),
+        Part("val/", counts["val"] > 0 or flat, imagenet100.ANNOTATIONS if flat else detail["val"]),
     ]
 
 

@@ -4,7 +4,6 @@ import csv
 import shutil
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from prunefl.data import cache
@@ -16,6 +15,7 @@ from prunefl.data.transform import IMAGENET_MEAN, IMAGENET_STD, Standardise
 
 CLASSES = 100
 CROP = 168
+ANNOTATIONS = "LOC_val_solution.csv"
 STORED_SIDE = 256
 """Photographs are stored with their shorter side this long: what the test recipe resizes to."""
 
@@ -38,8 +38,8 @@ def imagenet100(folder: Path | None, cache_folder: Path | None = None) -> Source
     built = cache.cached(
         "imagenet100", key, lambda work: _build(work, lists), beside=folder, folder=cache_folder
     )
-    train, test = _photos(built, "train"), _photos(built, "val").plain()
-    return Source("imagenet100", train, test, CLASSES, (3, CROP, CROP), partition="iid", clients=10)
+    train, test = (_photos(built, split, listing) for split, listing in lists.items())
+    return Source("imagenet100", train, test.plain(), CLASSES, (3, CROP, CROP), partition="iid", clients=10)
 
 
 def _by_folder(home: Path, names: list[str]) -> Listing:
@@ -58,14 +58,33 @@ def _validation(folder: Path, names: list[str]) -> Listing:
     home = _split(folder, "val")
     if any((home / name).is_dir() for name in names):
         return _by_folder(home, names)
-    annotations = [path / "LOC_val_solution.csv" for path in (folder, *folder.parents[:3])]
-    table = next((path for path in annotations if path.is_file()), None)
+    table = annotations(folder)
     if table is None:
-        raise ValueError(f"{home}: neither class folders nor LOC_val_solution.csv in {folder}, must have one")
+        raise ValueError(f"{home}: neither class folders nor {ANNOTATIONS} in {folder}, must have one")
+    class_of = _class_of(table)
+    absent = next(
+        (path for path in sorted(home.iterdir()) if is_image(path) and path.stem not in class_of), None
+    )
+    if absent:
+        raise ValueError(f"{table}: no line for {absent.name}, must have one for every image: get it again")
     labels = {name: label for label, name in enumerate(names)}
-    with table.open(newline="") as lines:
-        rows = [(row["ImageId"], row["PredictionString"].split(" ")[0]) for row in csv.DictReader(lines)]
-    return [(home / f"{image}.JPEG", labels[name]) for image, name in rows if name in labels]
+    listing = [(home / f"{image}.JPEG", labels[name]) for image, name in class_of.items() if name in labels]
+    if not listing:
+        raise ValueError(f"{table}: no image of the first {CLASSES} classes, must have some: get it again")
+    return listing
+
+
+def _class_of(table: Path) -> dict[str, str]:
+    """Return the class of each validation image."""
+    with table.open(newline="", encoding="utf-8") as lines:
+        reader = csv.DictReader(lines)
+        try:
+            return {row["ImageId"]: row["PredictionString"].split()[0] for row in reader}
+        # a line cut short has None for a column, and no word in one that is empty
+        except (KeyError, AttributeError, IndexError, UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(
+                f"{table}, line {reader.line_num}: must have ImageId and PredictionString: get it again"
+            ) from error
 
 
 def _build(folder: Path, lists: dict[str, Listing]) -> None:
@@ -76,16 +95,27 @@ def _build(folder: Path, lists: dict[str, Listing]) -> None:
         raise ValueError(f"data.cache: {folder.parent} has too little room, needs {needed / 1e9:.0f} GB")
     for split, listing in lists.items():
         write_photos(folder, split, decode_all([path for path, _ in listing], shorter_side(STORED_SIDE)))
-        np.save(folder / f"labels_{split}.npy", np.array([label for _, label in listing], np.int64))
 
 
-def _photos(built: Path, split: str) -> Photos:
-    """Return one split of the cache."""
-    labels = torch.from_numpy(np.array(cache.open_array(built, f"labels_{split}")))
+def _photos(built: Path, split: str, listing: Listing) -> Photos:
+    """Return one split of the cache; labels are not in it, as a new annotation file leaves the photographs alone."""
+    labels = torch.tensor([label for _, label in listing])
     normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
     return Photos(*open_photos(built, split), labels, torch.arange(len(labels)), normalise, CROP)
 
 
+def places(folder: Path, split: str) -> list[Path]:
+    """Return where a split may be: in the folder, or where Kaggle's archive puts it."""
+    return [folder / split, folder / "ILSVRC/Data/CLS-LOC" / split]
+
+
+def annotations(folder: Path) -> Path | None:
+    """Return the classes of a flat val/; Kaggle's archive has them three folders above it."""
+    return next(
+        (path / ANNOTATIONS for path in (folder, *folder.parents[:3]) if (path / ANNOTATIONS).is_file()), None
+    )
+
+
 def _split(folder: Path, split: str) -> Path:
-    """Return the folder of a split, also where Kaggle's archive puts it."""
-    return found_folder("imagenet100", [folder / split, folder / "ILSVRC/Data/CLS-LOC" / split], split)
+    """Return the folder of a split, which must exist."""
+    return found_folder("imagenet100", places(folder, split), split)
