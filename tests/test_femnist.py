@@ -84,6 +84,14 @@ def broken(change: str) -> str:
         shard["num_samples"][0] = 3
     elif change == "empty":
         shard["num_samples"][0], entry["x"], entry["y"] = 0, [], []
+    elif change == "half a label":
+        entry["y"][1] = 3.5
+    elif change == "counts":
+        shard["num_samples"].pop()
+    elif change == "users":
+        shard["users"] = 3
+    elif change == "user_data":
+        shard["user_data"] = [entry]
     elif change == "user":
         del shard["user_data"]["b"]
     elif change == "key":
@@ -95,7 +103,11 @@ def broken(change: str) -> str:
     ("change", "message"),
     [
         ("short image", "writer 'b'.*must be x of 784 numbers"),
-        ("label", r"writer 'b' has a label outside 0\.\.61"),
+        ("label", r"writer 'b' has a label that is no whole number in 0\.\.61"),
+        ("half a label", r"writer 'b' has a label that is no whole number in 0\.\.61"),
+        ("counts", "2 users and 1 num_samples, must be as many"),
+        ("users", "must have lists users and num_samples"),
+        ("user_data", "must have lists users and num_samples, and writers in user_data"),
         ("pixel", r"writer 'b' has pixels outside 0\.\.1"),
         ("nan", r"writer 'b' has pixels outside 0\.\.1"),
         ("count", "writer 'b' has 2 samples, num_samples=3"),
@@ -119,3 +131,22 @@ def test_a_writer_in_two_files_of_a_split_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(leaf_shard({"w1": 2})))
     with pytest.raises(ValueError, match=r"all_data_11_.*writer 'w1' is in all_data_1_.* too.*get all again"):
         data.load("femnist", tmp_path)
+
+
+def test_a_split_without_writers_is_refused(tmp_path: Path) -> None:
+    write_leaf(tmp_path)
+    next((tmp_path / "test").iterdir()).write_text(json.dumps(leaf_shard({})))
+    with pytest.raises(ValueError, match="test: no writer in any file, must have at least 1"):
+        data.load("femnist", tmp_path)
+
+
+def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+    write_leaf(tmp_path)
+    (tmp_path / "test" / "all_data_1.json").symlink_to(tmp_path / "absent")
+    with pytest.raises(ValueError, match=r"all_data_1\.json: cannot be read .*get or unpack it again"):
+        data.load("femnist", tmp_path)
+
+
+def test_leafs_own_folder_data_is_found(tmp_path: Path) -> None:
+    write_leaf(tmp_path / "data")
+    assert len(data.load("femnist", tmp_path).clients) == 12

@@ -15,7 +15,7 @@ from prunefl.data.samples import Images
 from prunefl.data.transform import to_inverted_unit
 
 CLASSES = 62
-AGAIN = "get or write the file again"
+AGAIN = "get or write it again"
 
 
 def femnist(folder: Path | None, cache_folder: Path | None = None) -> Source:
@@ -40,9 +40,15 @@ def read_shard(path: Path) -> Iterator[tuple[str, Any, Any]]:
         raise ValueError(f"{path}: not valid JSON ({error}), perhaps cut short: {AGAIN}") from error
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: has no {error}, must have users, num_samples and user_data") from error
-    for user, count in zip(users, counts, strict=False):
+    if not (isinstance(users, list) and isinstance(counts, list) and isinstance(data, dict)):
+        raise ValueError(f"{path}: must have lists users and num_samples, and writers in user_data: {AGAIN}")
+    if len(users) != len(counts):
+        raise ValueError(
+            f"{path}: {len(users)} users and {len(counts)} num_samples, must be as many: {AGAIN}"
+        )
+    for user, count in zip(users, counts, strict=True):
         # popped, so that a writer's numbers are freed once they are pixels
-        entry = data.pop(user, None)
+        entry = data.pop(str(user), None)
         if not isinstance(entry, dict):
             raise ValueError(f"{path}: writer {user!r} is not in user_data: {AGAIN}")
         pixels, labels = _decode(path, user, entry)
@@ -57,7 +63,7 @@ def _decode(path: Path, user: str, entry: dict[str, Any]) -> tuple[Any, Any]:
     """Return a writer's pixels and labels."""
     try:
         values = np.asarray(entry["x"], dtype=np.float64).reshape(-1, 784)
-        labels = np.asarray(entry["y"], dtype=np.int64).reshape(-1)
+        labels = np.asarray(entry["y"], dtype=np.float64).reshape(-1)
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: writer {user!r}: {error}, must be x of 784 numbers and y") from error
     if len(values) != len(labels):
@@ -67,9 +73,9 @@ def _decode(path: Path, user: str, entry: dict[str, Any]) -> tuple[Any, Any]:
         raise ValueError(
             f"{path}: writer {user!r} has pixels outside 0..1, must be within as LEAF writes them"
         )
-    if len(labels) and not 0 <= labels.min() <= labels.max() < CLASSES:
-        raise ValueError(f"{path}: writer {user!r} has a label outside 0..{CLASSES - 1}")
-    return (values * 255.0).round().astype(np.uint8), labels
+    if not bool(np.isin(labels, np.arange(CLASSES)).all()):
+        raise ValueError(f"{path}: writer {user!r} has a label that is no whole number in 0..{CLASSES - 1}")
+    return (values * 255.0).round().astype(np.uint8), labels.astype(np.int64)
 
 
 def _build(folder: Path, shards: dict[str, list[Path]]) -> None:
@@ -90,10 +96,13 @@ def _build(folder: Path, shards: dict[str, list[Path]]) -> None:
                     raw.write(pixels.tobytes())
                     labels.append(y)
                     writers.append(np.full(len(y), writer, np.int64))
+        if not labels:
+            raise ValueError(
+                f"{shards[split][0].parent}: no writer in any file, must have at least 1: {AGAIN}"
+            )
         np.save(folder / f"labels_{split}.npy", np.concatenate(labels))
         np.save(folder / f"writer_{split}.npy", np.concatenate(writers))
         _rename_as_array(folder, f"pixels_{split}", sum(map(len, labels)))
-    cache.write_json(folder, "writers", list(order))
 
 
 def _rename_as_array(folder: Path, name: str, samples: int) -> None:
