@@ -1,4 +1,4 @@
-"""Digits and MNIST come out of their official files, whole or not at all; wrapping, caching and refusing data."""
+"""Digits and MNIST come out of their official files, whole or not at all; wrapping and refusing data."""
 
 import gzip
 import json
@@ -13,7 +13,6 @@ from torch.utils.data import TensorDataset
 
 from data_trees import RANDOM, every, write_idx, write_mnist
 from prunefl import data
-from prunefl.data import cache
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_unit
 
@@ -138,33 +137,6 @@ def test_a_label_outside_the_classes_stops_the_run_before_it_starts(tmp_path: Pa
     write_idx(tmp_path / "train-labels-idx1-ubyte", np.full(40, 11, np.uint8), True)
     with pytest.raises(ValueError, match=r"a training label is 11, must be in 0\.\.9"):
         data.load("mnist", tmp_path)
-
-
-def test_two_builders_at_once_leave_one_cache(tmp_path: Path) -> None:
-    def build_while_another_finishes(folder: Path) -> None:
-        (folder / "x.json").write_text("1")
-        cache.cached("n", "k", lambda f: cache.write_json(f, "x", 2), beside=None, folder=tmp_path)
-
-    target = cache.cached("n", "k", build_while_another_finishes, beside=None, folder=tmp_path)
-    assert cache.read_json(target, "x") == 2
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_where_the_data_folder_cannot_be_written_to_the_users_cache_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRUNEFL_CACHE", str(tmp_path / "user"))
-    (tmp_path / "file").write_text("no folder can be made in here")
-    built = cache.cached("n", "k", lambda f: cache.write_json(f, "x", 1), beside=tmp_path / "file")
-    assert built == tmp_path / "user" / "data" / "n-k"
-    with pytest.raises(ValueError, match=r"data\.cache=.*cannot be written to"):
-        cache.cached("n", "k", lambda f: None, beside=None, folder=tmp_path / "file")
-
-
-def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
-    (tmp_path / "pixels.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(ValueError, match=r"pixels\.npy' is damaged.*delete its folder"):
-        cache.open_array(tmp_path, "pixels")
 
 
 SHARED = Path(os.environ.get("PRUNEFL_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -1,18 +1,20 @@
 """Decoded images in memory-mapped files: made once, atomically, and then read page by page by any process."""
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 FOLDER = ".prunefl-cache"
-VERSION = 1
+VERSION = 2
+DAY_SECONDS = 86_400
 
 
 def user_folder() -> Path:
@@ -48,6 +50,7 @@ def cached(
     target = home / f"{name}-{key}"
     if target.is_dir():
         return target
+    _sweep(home, name)
     work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
     try:
         build(work)
@@ -56,10 +59,26 @@ def cached(
     except OSError as error:
         # another process was first: its folder holds the same
         if not target.is_dir():
-            raise ValueError(f"data.cache={str(home)!r}, could not be written: {error}") from error
+            raise ValueError(_blame(error, work)) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def _sweep(home: Path, name: str) -> None:
+    """Remove what killed builds left behind: folders in which nothing has changed for a day."""
+    for left in home.glob(f".{name}-*"):
+        with suppress(OSError):
+            changed = max(path.stat().st_mtime for path in (left, *left.iterdir()))
+            if changed < time.time() - DAY_SECONDS:
+                shutil.rmtree(left)
+
+
+def _blame(error: OSError, work: Path) -> str:
+    """Return what failed: a file of the data that could not be read, or else the cache."""
+    if error.filename and not Path(error.filename).is_relative_to(work):
+        return f"{error.filename}: cannot be read ({error.strerror})"
+    return f"data.cache={str(work.parent)!r}, could not be written: {error}"
 
 
 def open_array(folder: Path, name: str) -> Any:
@@ -74,20 +93,6 @@ def open_array(folder: Path, name: str) -> Any:
 def create_array(folder: Path, name: str, shape: tuple[int, ...], dtype: str = "u1") -> Any:
     """Return a new array of a cache folder, memory-mapped for writing."""
     return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.dtype(dtype), shape)
-
-
-def write_json(folder: Path, name: str, value: Any) -> None:
-    """Write a small value beside the arrays."""
-    (folder / f"{name}.json").write_text(json.dumps(value))
-
-
-def read_json(folder: Path, name: str) -> Any:
-    """Return a small value kept beside the arrays."""
-    path = folder / f"{name}.json"
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
 
 
 def _writable(folder: Path | None, beside: Path | None) -> Path:
