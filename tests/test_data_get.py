@@ -146,6 +146,17 @@ def test_what_is_not_there_is_said_at_once(tmp_path: Path, site: Site) -> None:
         fetch(Remote("file:///etc/hosts", "hosts", "md5:0"), tmp_path, quiet)
 
 
+def test_a_disk_that_cannot_be_written_to_is_not_a_broken_line(tmp_path: Path, site: Site) -> None:
+    remote = site.remote("/a.bin", CONTENT)
+    (tmp_path / "a.bin.part").mkdir()
+    with pytest.raises(ValueError, match=r"a\.bin\.part: could not be written \(Is a directory\): make room"):
+        fetch(remote, tmp_path, quiet, pause_seconds=0)
+    assert len(site.asked) == 1
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"--dir .*file.*: must be a folder to write to"):
+        get.get("mnist", tmp_path / "file", quiet)
+
+
 def archive_of(files: dict[str, bytes]) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:
@@ -171,6 +182,10 @@ def test_cifar_is_fetched_unpacked_and_loads(
     assert len(data.load("cifar10", tmp_path, clients=5).test) == 10
     get.get("cifar10", tmp_path, quiet)
     assert len(site.asked) == 1
+    (tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin").write_bytes(bytes(9 * 3073))
+    get.get("cifar10", tmp_path, quiet)
+    assert len(data.load("cifar10", tmp_path, clients=5).test) == 10
+    assert len(site.asked) == 2
 
 
 def test_half_an_archive_or_one_that_climbs_out_unpacks_nothing(tmp_path: Path) -> None:
@@ -233,6 +248,9 @@ def test_a_strange_listing_is_named(tmp_path: Path, site: Site, monkeypatch: pyt
     monkeypatch.setattr(get, "HUGGING_FACE", site.url)
     site.files[f"/api/datasets/{get.FEMNIST}/tree/main/data"] = b'{"error": "moved"}'
     with pytest.raises(ValueError, match="not the list of files that was expected"):
+        get.get("femnist", tmp_path, quiet)
+    monkeypatch.setattr(get, "HUGGING_FACE", "http://127.0.0.1:9")
+    with pytest.raises(ValueError, match=r"refused.*is there an internet connection\?$"):
         get.get("femnist", tmp_path, quiet)
 
 

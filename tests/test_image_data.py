@@ -66,6 +66,19 @@ def test_half_a_cifar_file_is_named(tmp_path: Path, cut: int) -> None:
         data.load("cifar10", tmp_path)
 
 
+def test_the_odd_file_of_cifar_is_blamed(tmp_path: Path) -> None:
+    write_cifar(tmp_path)
+    home = tmp_path / "cifar-10-batches-bin"
+    path = home / "data_batch_3.bin"
+    path.write_bytes(path.read_bytes() + bytes(3073))
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin: 39949 bytes, must be 36876"):
+        data.load("cifar10", tmp_path)
+    for path in home.iterdir():
+        path.write_bytes(bytes(5000))
+    with pytest.raises(ValueError, match=r"data_batch_1\.bin: 5000 bytes, must be a multiple of 3073"):
+        data.load("cifar10", tmp_path)
+
+
 CIFAR = Path(os.environ.get("PRUNEFL_CIFAR10", "absent"))
 
 

@@ -6,7 +6,8 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,29 @@ def _continue(remote: Remote, part: Path, progress: Progress) -> bool:
 
 def _append(answer: Any, part: Path, start: int, total: int, name: str, progress: Progress) -> bool:
     """Return whether all announced bytes came; those that came are kept."""
-    with part.open("r+b" if start else "wb") as stream:
-        stream.seek(start)
-        stream.truncate()
+    with _writing(part):
+        stream = part.open("r+b" if start else "wb")
+    with stream:
+        with _writing(part):
+            stream.seek(start)
+            stream.truncate()
         while chunk := answer.read(CHUNK):
-            stream.write(chunk)
+            with _writing(part):
+                stream.write(chunk)
+                stream.flush()
             progress(name, stream.tell(), total if total > start else 0)
         return total == start or stream.tell() >= total
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say at once that a disk is full or must not be written to: trying again would not help."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            f"{path}: could not be written ({error.strerror}): make room, or choose another --dir"
+        ) from error
 
 
 def _request(url: str, start: int = 0) -> urllib.request.Request:

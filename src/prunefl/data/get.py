@@ -1,14 +1,17 @@
 """Where each data set officially comes from, and how it gets from there into a folder that loads."""
 
+import gzip
 import json
 import os
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from prunefl.data.cifar10 import FILES
+from prunefl.data.cifar10 import whole_files
 from prunefl.data.download import Progress, Remote, fetch, read_bytes
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
@@ -54,11 +57,12 @@ def get(name: str, folder: Path, progress: Progress, writers: int = 193) -> str:
         return BY_HAND[name].format(folder=folder)
     if name not in GETTERS:
         raise ValueError(f"data set {name!r}, must be one of {', '.join((*GETTERS, *BY_HAND))}")
-    folder.mkdir(parents=True, exist_ok=True)
-    if name == "femnist":
-        get_femnist(folder, progress, writers)
-    else:
-        GETTERS[name](folder, progress)
+    options = (writers,) if name == "femnist" else ()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        GETTERS[name](folder, progress, *options)
+    except OSError as error:
+        raise ValueError(f"--dir {folder}: {error}: must be a folder to write to, with room") from error
     return f"{name} is in {folder} (prunefl data check {folder} --name {name})"
 
 
@@ -70,9 +74,9 @@ def get_mnist(folder: Path, progress: Progress) -> None:
 
 
 def get_cifar10(folder: Path, progress: Progress) -> None:
-    """Fetch the archive of binary files, take them out of it, and let it go."""
-    home = folder / "cifar-10-batches-bin"
-    if all((home / name).is_file() for names in FILES.values() for name in names):
+    """Fetch the archive of binary files, take them out of it, and let it go; nothing where they are whole."""
+    with suppress(ValueError):
+        whole_files(folder)
         return
     archive = fetch(CIFAR10_ARCHIVE, folder, progress)
     unpack(archive, folder, "cifar-10-batches-bin")
@@ -85,8 +89,9 @@ def get_femnist(folder: Path, progress: Progress, writers: int) -> None:
 
     check_replaceable(folder)
     listing = f"{HUGGING_FACE}/api/datasets/{FEMNIST}/tree/main/data"
+    answer = read_bytes(listing)
     try:
-        files = [entry for entry in json.loads(read_bytes(listing)) if entry["path"].endswith(".parquet")]
+        files = [entry for entry in json.loads(answer) if entry["path"].endswith(".parquet")]
         remotes = [
             Remote(
                 f"{HUGGING_FACE}/datasets/{FEMNIST}/resolve/main/{entry['path']}",
@@ -109,7 +114,7 @@ def unpack(archive: Path, folder: Path, inner: str) -> None:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(work, filter="data")
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(
                 f"{archive}: not a whole archive ({error}): delete it and get it again"
             ) from error
