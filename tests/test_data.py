@@ -72,12 +72,17 @@ def test_half_an_idx_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"<html>not found</html>"))
     with pytest.raises(ValueError, match="not an idx file"):
         data.load("mnist", tmp_path)
+    # a plain file goes first, so that only deleting it helps
+    path.write_bytes(whole)
+    path.with_suffix("").write_bytes(gzip.decompress(whole)[:-5])
+    with pytest.raises(ValueError, match=r"idx3-ubyte: .* its header.*: delete it and get it again"):
+        data.load("mnist", tmp_path)
 
 
 def test_missing_folders_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"data\.dir=.*no such folder \(prunefl data get femnist"):
         data.load("femnist", tmp_path / "absent")
-    with pytest.raises(ValueError, match="has no folder train"):
+    with pytest.raises(ValueError, match=r"has no folder train \(prunefl data get femnist --dir DIR\)"):
         data.load("femnist", tmp_path)
     with pytest.raises(ValueError, match="has no train-images-idx3-ubyte"):
         data.load("mnist", tmp_path)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from prunefl import data
 from prunefl.commands.data import app
 from prunefl.data.check import recognise
 
@@ -38,6 +39,26 @@ def test_each_layout_is_recognised_even_in_part(tmp_path: Path, files: list[str]
     for file in files:
         touch(tmp_path / file)
     assert recognise(tmp_path) == name
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "message"),
+    [
+        ("train-images-idx3-ubyte.gz.part", "mnist", "prunefl data get mnist --dir DIR"),
+        ("parquet/train-0.parquet.part", "femnist", "prunefl data get femnist --dir DIR"),
+        ("cifar-10-binary.tar.gz.part", "cifar10", "prunefl data get cifar10 --dir DIR"),
+        ("cifar-10-binary.tar.gz", "cifar10", "prunefl data get cifar10 --dir DIR"),
+        ("img_align_celeba.zip", "celeba", r"unpack .*/img_align_celeba\.zip"),
+        ("ILSVRC2012_img_train.tar", "imagenet100", r"unpack .*/ILSVRC2012_img_train\.tar"),
+    ],
+)
+def test_what_is_half_fetched_or_still_packed_is_recognised(
+    tmp_path: Path, file: str, name: str, message: str
+) -> None:
+    touch(tmp_path / file)
+    assert recognise(tmp_path) == name
+    with pytest.raises(ValueError, match=rf"has no .* \({message}\)"):
+        data.load(name, tmp_path)
 
 
 def test_an_unknown_folder_is_refused(tmp_path: Path) -> None:

@@ -10,11 +10,19 @@ from prunefl.data import imagenet100
 from prunefl.data.celeba import ATTRIBUTES, IDENTITY
 from prunefl.data.cifar10 import FILES
 from prunefl.data.federation import Federation
-from prunefl.data.get import MNIST_FILES, QMNIST_FILES
+from prunefl.data.get import CIFAR10_ARCHIVE, MNIST_FILES, QMNIST_FILES
 from prunefl.data.samples import Samples
 
 WNID = "n" + "[0-9]" * 8
 WRITER_FILE = next(iter(QMNIST_FILES)).removesuffix(".gz")
+UNFINISHED = {
+    "mnist": "*-idx[1-3]-*.part",
+    "femnist": "parquet/*.parquet*",
+    "cifar10": f"{CIFAR10_ARCHIVE.name}*",
+    "celeba": "img_align_celeba.zip*",
+    "imagenet100": "ILSVRC2012_img_*.tar*",
+}
+"""Broken downloads, and archives that nobody has unpacked."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,9 @@ def recognise(folder: Path) -> str:
     best = max(official, key=lambda name: official[name])
     if official[best]:
         return best
+    for name, pattern in UNFINISHED.items():
+        if any(folder.glob(pattern)):
+            return name
     depth = _depth_of_images(folder)
     if depth in (1, 2):
         return "folder-per-class" if depth == 1 else "folder-per-client"

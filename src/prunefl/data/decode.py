@@ -75,7 +75,7 @@ def _opened(source: Path | BinaryIO, name: str, read: Callable[[Any], T]) -> T:
                 raise ValueError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS}")
             return read(image)
     except FileNotFoundError as error:
-        raise ValueError(f"{name}: no such image") from error
+        raise ValueError(f"{name}: no such image: get it again, or take it off its list") from error
     # Pillow raises whatever the decoder of the day raises: SyntaxError for PNG, struct.error for TIFF, ...
     except Exception as error:
         reason = " ".join(str(error).split())

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+PACKED = (".zip", ".tar", ".gz", ".7z")
+
 
 def need_folder(name: str, folder: Path | None) -> Path:
     """Return the data folder, which must exist."""
@@ -16,11 +18,11 @@ def need_folder(name: str, folder: Path | None) -> Path:
 
 
 def found(name: str, folder: Path, file: str) -> Path:
-    """Return the path of a file, plain or gzipped, which must exist."""
-    for path in (folder / file, folder / f"{file}.gz"):
-        if path.is_file():
-            return path
-    raise ValueError(f"data.dir={str(folder)!r}, has no {file} (prunefl data get {name} --dir DIR)")
+    """Return the path of a file, which must exist."""
+    path = folder / file
+    if not path.is_file():
+        raise ValueError(f"data.dir={str(folder)!r}, has no {file} (prunefl data get {name} --dir DIR)")
+    return path
 
 
 def found_folder(name: str, candidates: list[Path], what: str) -> Path:
@@ -28,7 +30,11 @@ def found_folder(name: str, candidates: list[Path], what: str) -> Path:
     for path in candidates:
         if path.is_dir():
             return path
-    raise ValueError(f"data.dir={str(candidates[0].parent)!r}, has no folder {what} for {name}")
+    archives = [
+        file for path in candidates for file in path.parent.glob(f"*{what}.*") if file.suffix in PACKED
+    ]
+    do = f"unpack {archives[0]}" if archives else f"prunefl data get {name} --dir DIR"
+    raise ValueError(f"data.dir={str(candidates[0].parent)!r}, has no folder {what} ({do})")
 
 
 def natural_order(paths: list[Path]) -> list[Path]:

@@ -18,6 +18,8 @@ from prunefl.data.transform import to_unit
 
 ELEMENT = {0x08: ">u1", 0x0C: ">i4"}
 WRITER_COLUMN = 2
+WRITERS = "qmnist-train-labels-idx2-int"
+AGAIN = "delete it and get it again"
 
 
 def mnist(folder: Path | None, cache_folder: Path | None = None) -> Source:
@@ -34,21 +36,21 @@ def read_idx(path: Path) -> Any:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error}): get it again") from error
+        raise ValueError(f"{path}: not a whole gzip file ({error}): {AGAIN}") from error
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in ELEMENT:
-        raise ValueError(f"{path}: not an idx file of uint8 or int32: get it again")
+        raise ValueError(f"{path}: not an idx file of uint8 or int32: {AGAIN}")
     header = 4 + 4 * data[3]
     shape = struct.unpack_from(f">{data[3]}I", data, 4) if len(data) >= header else ()
     element = np.dtype(ELEMENT[data[2]])
     if not shape or len(data) != header + prod(shape) * element.itemsize:
-        raise ValueError(f"{path}: {len(data)} bytes do not match its header, shape {shape}: get it again")
+        raise ValueError(f"{path}: {len(data)} bytes do not match its header, shape {shape}: {AGAIN}")
     return np.frombuffer(data, element, offset=header).reshape(shape)
 
 
 def _images(folder: Path, split: str) -> Images:
     """Return the images and labels of a split."""
-    image_file = found("mnist", folder, f"{split}-images-idx3-ubyte")
-    label_file = found("mnist", folder, f"{split}-labels-idx1-ubyte")
+    image_file = _file(folder, f"{split}-images-idx3-ubyte")
+    label_file = _file(folder, f"{split}-labels-idx1-ubyte")
     pixels, labels = read_idx(image_file), read_idx(label_file)
     if pixels.ndim != 3 or pixels.shape[1:] != (28, 28):
         raise ValueError(f"{image_file}: images of shape {pixels.shape[1:]}, must be (28, 28)")
@@ -60,12 +62,17 @@ def _images(folder: Path, split: str) -> Images:
 
 def _writers(folder: Path, images: int) -> Tensor | None:
     """Return the writer of each training image, counted from 0, or None where QMNIST's file is not there."""
-    name = "qmnist-train-labels-idx2-int"
-    if not any((folder / f"{name}{end}").is_file() for end in ("", ".gz")):
+    if not any((folder / f"{WRITERS}{end}").is_file() for end in ("", ".gz")):
         return None
-    path = found("mnist", folder, name)
+    path = _file(folder, WRITERS)
     table = read_idx(path)
     if table.shape != (images, 8):
         raise ValueError(f"{path}: shape {table.shape}, must be ({images}, 8), a row for each image")
     _, writer_of = np.unique(table[:, WRITER_COLUMN], return_inverse=True)
     return torch.from_numpy(writer_of.astype(np.int64))
+
+
+def _file(folder: Path, name: str) -> Path:
+    """Return the path of a file, plain or else gzipped."""
+    zipped = folder / f"{name}.gz"
+    return zipped if zipped.is_file() and not (folder / name).is_file() else found("mnist", folder, name)
