@@ -24,7 +24,7 @@ def header(path: Path) -> tuple[int, int, int]:
     """Return (channels, height, width) without decoding; grey images have one channel, all others three."""
 
     def read(image: Any) -> tuple[int, int, int]:
-        return (1 if image.mode in ("1", "L") else 3, image.height, image.width)
+        return (1 if image.mode in ("1", "L") or _is_deep(image) else 3, image.height, image.width)
 
     return _opened(path, str(path), read)
 
@@ -86,8 +86,22 @@ def _array(image: Any, channels: int, width: int, height: int) -> Array:
     """Return an image as uint8 (channels, height, width)."""
     from PIL import Image
 
+    if _is_deep(image):
+        image = Image.fromarray(_eight_bits(np.asarray(image)))
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = np.asarray(image).reshape(height, width, channels)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _is_deep(image: Any) -> bool:
+    """Return whether the image is grey with more than 8 bits: integers (Pillow's I, I;16, I;16B) or floats."""
+    return image.mode[0] in "IF"
+
+
+def _eight_bits(pixels: npt.NDArray[Any]) -> Array:
+    """Return 16-bit pixels as 8-bit ones; Pillow would clip them at 255, which is all white."""
+    if pixels.dtype.kind == "f" or pixels.min() < 0 or pixels.max() > 65535:
+        raise ValueError("pixels of more than 16 bits")
+    return (pixels / 257).round().astype(np.uint8)
