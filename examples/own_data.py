@@ -1,7 +1,7 @@
 """Train on data of your own: one torch Dataset a client, or a function that a config names.
 
 From Python: python examples/own_data.py
-From the command line, in this folder: prunefl run data.name=own_data:sensors data.clients=8 \\
+From the command line, in this folder: prunefl run data.name=own_data:sensors \\
     model.name=own_data:perceptron initial.samples=100 run.rounds=60
 Images in folders, a CSV index and NumPy files need no code at all: see docs/data.md.
 """

@@ -52,16 +52,36 @@ def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
         ({"importance": {"window": 0}}, r'^importance.window=0, must be "all" or a number of rounds'),
         ({"importance": {"window": "some"}}, r"^importance.window='some', must be \"all\" or a number"),
         ({"run": 3}, r"^run=3, must be a section: \[run\]$"),
-        ({"training": {"participants": 11}}, r"^training.participants=11, must be <= data.clients=10$"),
+        (
+            {"training": {"participants": 11}, "data": {"clients": 10}},
+            r"^training.participants=11, must be <= data.clients=10$",
+        ),
         ({"training": {"learning_rate": float("nan")}}, r"^training.learning_rate=nan, must be a number$"),
         ({"pruning": {"density_target": 0.2, "density_limit": 0.1}}, r"<= pruning.density_limit=0.1$"),
-        ({"fleet": [{"count": 3}]}, r"^fleet: counts add up to 3, must equal data.clients=10$"),
+        (
+            {"fleet": [{"count": 3}], "data": {"clients": 10}},
+            r"^fleet: counts add up to 3, must equal data.clients=10$",
+        ),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(tables, message):
     with pytest.raises(ValueError, match=message) as caught:
         config.from_tables(tables)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"training": {"participants": 4}}, r"^training.participants=4, must be <= data.clients=3$"),
+        ({"initial": {"client": 3}}, r"^initial.client=3, must be < data.clients=3$"),
+        ({"fleet": [{"count": 4}]}, r"^fleet: counts add up to 4, must equal data.clients=3$"),
+    ],
+)
+def test_what_depends_on_the_number_of_clients_waits_for_the_data(tables, message):
+    made = config.from_tables(tables)
+    with pytest.raises(ValueError, match=message):
+        config.settled(made, 3)
 
 
 def test_overrides_take_toml_values_and_plain_text():

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from prunefl import data
+from prunefl.commands.configs import resolve
+from prunefl.training import run_config
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -56,6 +58,42 @@ def test_a_folder_per_client(tmp_path: Path) -> None:
     assert [contents(c) for c in federation.clients] == [[(1, 0), (2, 0), (3, 1)], [(4, 1), (5, 1)]]
     assert contents(federation.test) == [(9, 1)]
     assert federation.cut == "2 clients, as the data names them"
+
+
+QUICK = [
+    "model.name=lenet300100",
+    "run.method=conventional",
+    "run.rounds=1",
+    "training.local_steps=1",
+    "run.workers=1",
+]
+
+
+def client_images(folder: Path, client: str, count: int) -> None:
+    for i in range(count):
+        save(folder / client / "ab"[i % 2] / f"{i:02d}.png", i)
+
+
+@pytest.mark.parametrize("base", [[], ["cifar10"], ["mnist"]])
+def test_a_run_leaves_own_clients_as_the_data_names_them(tmp_path: Path, base: list[str]) -> None:
+    for client, count in {"ann": 20, "bob": 30, "eve": 40}.items():
+        client_images(tmp_path / "own", client, count)
+    config, _ = resolve([*base, "data.name=folder-per-client", f"data.dir={tmp_path / 'own'}", *QUICK], None)
+    said: list[str] = []
+    record = run_config(config, tmp_path / "run", on_cut=said.append).records[0]
+    assert said == ["3 clients, as the data names them"] == [record["cut"]]
+    assert record["clients"] == len(record["devices"]) == 3
+    assert [len(c) for c in data.load("folder-per-client", tmp_path / "own").clients] == [18, 27, 36]
+    # what the run left is enough to go on with it
+    assert run_config(resolve([], None, tmp_path / "run")[0], tmp_path / "run", resume=True).finished
+
+
+def test_a_run_asks_the_data_before_it_draws_clients(tmp_path: Path) -> None:
+    client_images(tmp_path / "own", "ann", 20)
+    given = ["data.name=folder-per-client", f"data.dir={tmp_path / 'own'}", "training.participants=4"]
+    with pytest.raises(ValueError, match=r"participants=4, must be <= data\.clients=1"):
+        run_config(resolve([*given, *QUICK], None)[0], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def write_csv(folder: Path, lines: list[str], header: str = "file,label,client,split") -> Path:

@@ -48,9 +48,10 @@ class DataSettings:
     )
     dir: str = setting("", "folder that holds the files")
     partition: str = setting(
-        "dirichlet", "how clients are cut: iid, dirichlet, shards, or by writer, person, client"
+        "",
+        "how clients are cut: iid, dirichlet, shards, or by writer, person, client; '': the data's own way",
     )
-    clients: int = setting(10, "number of clients", at_least(1))
+    clients: int = setting(0, "number of clients; 0: as many as the data names, or else 10", at_least(0))
     alpha: float = setting(0.5, "concentration of the Dirichlet partition; small is uneven", positive())
     size: int = setting(0, "own images are resized to this many pixels a side; 0: as they are", at_least(0))
     cache: str = setting("", "folder for decoded images; '': beside the data, or $PRUNEFL_CACHE")
@@ -197,20 +198,27 @@ class Config:
 def _check_together(config: Config) -> None:
     """Refuse values that are right alone and wrong together."""
     training, data, pruning = config.training, config.data, config.pruning
-    if training.participants > data.clients:
-        raise ValueError(
-            f"training.participants={training.participants}, must be <= data.clients={data.clients}"
-        )
     if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
         raise ValueError(
             f"pruning.density_target={pruning.density_target}, "
             f"must be <= pruning.density_limit={pruning.density_limit}"
+        )
+    if not data.clients:
+        return  # not known before the data is: `settled` asks again
+    if training.participants > data.clients:
+        raise ValueError(
+            f"training.participants={training.participants}, must be <= data.clients={data.clients}"
         )
     if config.initial.client >= data.clients:
         raise ValueError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
     if config.fleet and sum(config.fleet_counts()) != data.clients:
         held = sum(entry.count for entry in config.fleet)
         raise ValueError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
+
+
+def settled(config: Config, clients: int) -> Config:
+    """Return the config with the number of clients that the data turned out to have, checked anew."""
+    return replace(config, data=replace(config.data, clients=clients))
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ def first_record(setup: Setup, data: str, version: str) -> Record:
         "config_digest": hashlib.blake2b(settings.dump(setup.config).encode(), digest_size=8).hexdigest(),
         "model": setup.config.model.name,
         "data": data,
+        "cut": setup.cut,
         "prunable": sum(layers.values()),
         "parameters": parameters,
         "layers": layers,

@@ -34,6 +34,7 @@ class Setup:
         time_model: T(M) of the fleet.
         positions: output positions of a sample at which each weight of a layer works, for FLOPs.
         layer_sizes: weights of each prunable layer.
+        cut: how the data was divided among the clients, in words.
     """
 
     config: Config
@@ -48,6 +49,7 @@ class Setup:
     pruner: Pruner
     positions: Mapping[str, int]
     layer_sizes: Mapping[str, int]
+    cut: str
 
     @property
     def batch_shape(self) -> tuple[int, ...]:

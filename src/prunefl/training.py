@@ -53,7 +53,8 @@ def train(
     chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
     inputs, _ = tested.batch(torch.arange(1))
     shape = tuple(inputs.shape[1:])
-    federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own")
+    cut = f"{len(shares)} clients, as given"
+    federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own", cut)
     return _run(model, federation, chosen, out, resume, on_record)
 
 
@@ -72,9 +73,16 @@ def run_config(
     resume: bool = False,
     on_record: Callable[[Record], bool | None] | None = None,
     on_pass: OnPass | None = None,
+    on_cut: Callable[[str], None] | None = None,
 ) -> Run:
-    """Run what a config describes; the CLI is a thin layer over this."""
+    """Run what a config describes; the CLI is a thin layer over this.
+
+    Args:
+        on_cut: told, before anything is trained, how the data is cut into clients.
+    """
     federation = load_data(config)
+    if on_cut is not None:
+        on_cut(federation.cut)
     return _run(build_model(config, federation), federation, config, out, resume, on_record, on_pass)
 
 
@@ -114,7 +122,9 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
     names = prunable_names(model, config.pruning.exclude)
     if not names:
         raise ValueError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
-    fleet = devices.fleet(config, model, federation.input_shape, names)
+    # the run keeps the config as it was given; only its devices need to know how many clients there are
+    known = settings.settled(config, len(federation.clients))
+    fleet = devices.fleet(known, model, federation.input_shape, names)
     config = within_memory(config, fleet)
     return Setup(
         config=config,
@@ -129,6 +139,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
         pruner=build_pruner(config),
         positions=flops.positions(model, federation.input_shape, names),
         layer_sizes={name: model.get_parameter(name).numel() for name in names},
+        cut=federation.cut,
     )
 
 

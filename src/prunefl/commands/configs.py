@@ -4,6 +4,7 @@ from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from prunefl import config as settings
 from prunefl.config import Config
@@ -31,13 +32,22 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     assignments = words[1:] if source else words
     path = _file_of(source, resumed)
     scales = [word for word in assignments if word.startswith("scale=")]
-    config = settings.load(path)
+    config = settings.from_tables(_tables(path, assignments))
     for word in scales:
         config = shortened(config, word)
     config = settings.override(config, [word for word in assignments if word not in scales])
     if seed is not None:
         config = replace(config, run=replace(config.run, seed=seed))
     return config, path.stem if source else "digits"
+
+
+def _tables(path: Path, assignments: list[str]) -> dict[str, Any]:
+    """Return a config file's tables; how a preset cuts its own data says nothing about any other."""
+    tables = settings.read(path)
+    names = [word.removeprefix("data.name=") for word in assignments if word.startswith("data.name=")]
+    if path.parent == preset("digits").parent and names and names[-1] != tables["data"]["name"]:
+        del tables["data"]
+    return tables
 
 
 def shortened(config: Config, word: str) -> Config:

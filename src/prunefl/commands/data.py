@@ -84,7 +84,7 @@ def check(
     shape = "×".join(map(str, federation.input_shape))
     sizes = f"{samples:,} training and {len(federation.test):,} test samples"
     print(f"{sizes} of {shape}, {federation.classes} classes")
-    print(f"cut: {federation.cut}" if federation.cut else "cut by its own function")
+    print(f"cut: {federation.cut}")
 
 
 def _print_parts(parts: "list[Part]") -> None:

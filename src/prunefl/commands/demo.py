@@ -30,7 +30,13 @@ def demo(
             shutil.rmtree(folder)
         chosen = replace(config, run=replace(config.run, method=method))
         with show_progress(chosen, folder) as progress:
-            finished = run_config(chosen, folder, on_record=progress.show, on_pass=progress.show_pass)
+            finished = run_config(
+                chosen,
+                folder,
+                on_record=progress.show,
+                on_pass=progress.show_pass,
+                on_cut=progress.show_cut,
+            )
         draw_run(finished.records, folder)
         runs.append((method, finished.records))
     picture = draw_comparison(runs, out)

@@ -47,6 +47,10 @@ class Screen:
         """Show one record."""
         self.accuracy = record.get("accuracy", self.accuracy)
 
+    def show_cut(self, cut: str) -> None:
+        """Show how the data is divided among clients."""
+        print(f"data: {cut}", file=sys.stderr, flush=True)
+
     def show_pass(self, done: int, most: int, density: float) -> None:
         """Show how far initial pruning is."""
 
@@ -122,6 +126,9 @@ class Panel(Screen):
         )
         self.live.update(self._drawn(self.parts(record)))
 
+    def show_cut(self, cut: str) -> None:
+        self.live.console.print(f"data: {cut}", highlight=False, markup=False)
+
     def show_pass(self, done: int, most: int, density: float) -> None:
         self.bar.update(self.task, completed=done, total=most)
         self.live.update(self._drawn({"density": f"{density:.1%}"}))
@@ -141,8 +148,7 @@ def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
     """Yield a screen for a run; `folder` is where a person will find what it leaves."""
     console = Console(stderr=True)
     console.print(
-        f"training {config.model.name} on {config.data.name} with [bold]{config.run.method}[/], "
-        f"{config.data.clients} clients, into {folder}",
+        f"training {config.model.name} on {config.data.name} with [bold]{config.run.method}[/] into {folder}",
         soft_wrap=True,
     )
     if not console.is_terminal:

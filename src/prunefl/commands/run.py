@@ -49,7 +49,7 @@ def run(
             progress.show(record)
             return bool(interrupted.is_set())
 
-        finished = run_config(config, folder, resume, on_record, progress.show_pass)
+        finished = run_config(config, folder, resume, on_record, progress.show_pass, progress.show_cut)
     for complaint in finished.complaints:
         print(f"skipped: {complaint}", file=sys.stderr)
     draw_run(finished.records, folder)

@@ -1,6 +1,7 @@
 """From the data section of a config to clients and a test set."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def load(
         dir: the folder of its files (`prunefl data get` makes it).
         partition: "writer", "person" or "client" (what the data knows), "iid", "dirichlet" or "shards";
             "" for the data set's own.
-        clients: how many; 0 for the data set's own number.
+        clients: how many; 0 for the data set's own number: one for each that own data names, or else 10.
         alpha: concentration of the Dirichlet partition; the smaller, the more unequal.
         shards: label shards per client of the shards partition.
         seed: what the partition is drawn from.
@@ -74,7 +75,7 @@ def load(
         if clients not in (0, len(source.clients)):
             held = len(source.clients)
             raise ValueError(f"data.clients={clients}, must be {held}, which is how many {name} made")
-        return source
+        return replace(source, cut=source.cut or f"{len(source.clients)} clients, as {name} makes them")
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
     train = source.train if augment else source.train.plain()
     parts = [train.take(rows) for rows in shares]

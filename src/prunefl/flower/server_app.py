@@ -62,6 +62,7 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     """Run all rounds with real clients and leave in the folder what every run leaves."""
     torch.set_num_threads(config.run.threads)
     federation = load_data(config)
+    say(f"data: {federation.cut}")
     model = build_model(config, federation)
     setup = prepare(model, federation, config)
     text = settings.dump(config)
@@ -70,7 +71,8 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     status = Status(folder, config.run.rounds)
     terms = Terms(config.server.quorum, config.server.deadline, digest, text)
     with Post(grid, max_reply_bytes(setup)) as post:
-        roll = Roll(post, config.data.clients, keys, seal(hello), max(120.0, config.server.deadline), say)
+        clients = len(federation.clients)
+        roll = Roll(post, clients, keys, seal(hello), max(120.0, config.server.deadline), say)
         status.members = roll.members
         courier = Courier(post, roll, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"

@@ -157,9 +157,10 @@ def make_bench(place: Place, run: str, config_text: str) -> Bench:
         )
     if place.data_dir:
         config = replace(config, data=replace(config.data, dir=place.data_dir))
-    if not 0 <= place.client < config.data.clients:
-        raise ValueError(f"--partition {place.client}, must be < data.clients={config.data.clients}")
     federation, trainer = loaded(config)
+    clients = len(federation.clients)
+    if not 0 <= place.client < clients:
+        raise ValueError(f"--partition {place.client}, must be < data.clients={clients}")
     store = ClientStore(place.folder / "rounds", keep=KEPT * config.run.checkpoint_every)
     facts = facts_of(federation, trainer.template)
     return Bench(run, config, federation.clients[place.client], trainer, store, facts)
