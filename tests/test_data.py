@@ -140,7 +140,7 @@ def test_what_is_no_data_set_is_refused() -> None:
 def test_a_label_outside_the_classes_stops_the_run_before_it_starts(tmp_path: Path) -> None:
     write_mnist(tmp_path)
     write_idx(tmp_path / "train-labels-idx1-ubyte", np.full(40, 11, np.uint8), True)
-    with pytest.raises(ValueError, match=r"a training label is 11, must be in 0\.\.9"):
+    with pytest.raises(ValueError, match=r"its training data has the label 11, must be in 0\.\.9"):
         data.load("mnist", tmp_path)
 
 

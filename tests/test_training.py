@@ -216,6 +216,20 @@ def test_a_client_without_samples_is_refused():
         train(small_model(), clients, test=TEST, config=small_config())
 
 
+@pytest.mark.parametrize(
+    ("clients", "test", "message"),
+    [
+        (small_clients(), small_data(0, seed=1), "the test set has 0 samples"),
+        (small_clients(), [(torch.zeros(1, 8, 8), 4)], "the test set has the label 4, must be in 0..3"),
+        ([TEST, [(torch.zeros(1, 9, 9), 0)]], TEST, r"client 1 has samples of shape \(1, 9, 9\), must be"),
+    ],
+)
+def test_bad_data_stops_a_run_before_it_starts(tmp_path, clients, test, message):
+    with pytest.raises(ValueError, match=message):
+        train(small_model(), clients, test=test, config=small_config(), out=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
 def test_batch_norm_statistics_are_aggregated_like_parameters():
     run = train(small_model(normalised=True), small_clients(), test=TEST, config=small_config())
     assert not torch.equal(run.model[1].running_mean, torch.zeros(8))

@@ -45,9 +45,7 @@ def train(
         on_record: told of every record; answers True to stop after this round.
     """
     chosen = config if isinstance(config, Config) else settings.from_tables(dict(config or {}))
-    shares, tested = data.wrap_all(clients), data.wrap(test)
-    if not shares:
-        raise ValueError("clients is empty, must hold at least one data set")
+    shares, tested = data.wrap_all(clients), data.filled(test, "the test set")
     own_data = replace(chosen.data, name="own", clients=len(shares))
     # the final model's file names the network it is of
     chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
@@ -55,7 +53,7 @@ def train(
     shape = tuple(inputs.shape[1:])
     cut = f"{len(shares)} clients, as given"
     federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own", cut)
-    return _run(model, federation, chosen, out, resume, on_record)
+    return _run(model, data.checked(federation), chosen, out, resume, on_record)
 
 
 def _num_classes(model: nn.Module, inputs: Tensor) -> int:

@@ -1,8 +1,8 @@
 """Data sets, and how they are cut into clients."""
 
-from prunefl.data.federation import Federation, Source
+from prunefl.data.federation import Federation, Source, checked
 from prunefl.data.load import LOADERS, load, source_of
-from prunefl.data.samples import Images, Samples, Tensors, Wrapped, wrap, wrap_all
+from prunefl.data.samples import Images, Samples, Tensors, Wrapped, filled, wrap, wrap_all
 
 __all__ = [
     "LOADERS",
@@ -12,6 +12,8 @@ __all__ = [
     "Source",
     "Tensors",
     "Wrapped",
+    "checked",
+    "filled",
     "load",
     "source_of",
     "wrap",

@@ -1,11 +1,12 @@
 """Who holds what: the clients' shares, and the test data the server judges by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
-from prunefl.data.samples import Cuttable, Samples
+from prunefl.data.samples import Cuttable, Samples, filled, labels_of, wrap_all
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,33 @@ class Source:
         for split, images in (("training", self.train), ("test", self.test)):
             if len(images) == 0:
                 raise ValueError(f"data.name={self.name!r}, has no {split} samples, must have at least 1")
-            labels = images.labels[images.rows]
-            low, high = int(labels.min()), int(labels.max())
-            if low < 0 or high >= self.classes:
-                bad = low if low < 0 else high
-                raise ValueError(
-                    f"data.name={self.name!r}, a {split} label is {bad}, must be in 0..{self.classes - 1}"
-                )
+            _check_labels(
+                f"data.name={self.name!r}, its {split} data", images.labels[images.rows], self.classes
+            )
+
+
+def checked(federation: Federation) -> Federation:
+    """Return it with any data sets wrapped as Samples; refuse what no run should start on."""
+    clients, test = wrap_all(federation.clients), filled(federation.test, "the test set")
+    for client, samples in enumerate(clients):
+        _check(f"client {client}", samples, federation)
+    _check("the test set", test, federation)
+    return replace(federation, clients=clients, test=test)
+
+
+def _check(who: str, samples: Samples, federation: Federation) -> None:
+    """Refuse samples of another shape, and every wrong label where that takes no reading of all samples."""
+    inputs, labels = samples.batch(torch.arange(1))
+    given, wanted = tuple(inputs.shape[1:]), tuple(federation.input_shape)
+    if given != wanted:
+        raise ValueError(f"{who} has samples of shape {given}, must be {wanted} as all others")
+    if labels.shape != (1,):
+        raise ValueError(f"{who} has labels of shape {tuple(labels.shape[1:])}, must be whole numbers")
+    known = labels_of(samples)
+    _check_labels(who, labels if known is None else known, federation.classes)
+
+
+def _check_labels(who: str, labels: Tensor, classes: int) -> None:
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    if len(wrong):
+        raise ValueError(f"{who} has the label {int(wrong[0])}, must be in 0..{classes - 1}")

@@ -13,12 +13,11 @@ from prunefl.data.arrays import npz
 from prunefl.data.celeba import celeba
 from prunefl.data.cifar10 import cifar10
 from prunefl.data.digits import digits
-from prunefl.data.federation import Federation, Source
+from prunefl.data.federation import Federation, Source, checked
 from prunefl.data.femnist import femnist
 from prunefl.data.imagenet100 import imagenet100
 from prunefl.data.mnist import mnist
 from prunefl.data.own import csv_index, folder_per_class, folder_per_client
-from prunefl.data.samples import wrap_all
 from prunefl.own import own_function
 
 Loader = Callable[..., Source]
@@ -75,11 +74,12 @@ def load(
         if clients not in (0, len(source.clients)):
             held = len(source.clients)
             raise ValueError(f"data.clients={clients}, must be {held}, which is how many {name} made")
-        return replace(source, cut=source.cut or f"{len(source.clients)} clients, as {name} makes them")
+        words = source.cut or f"{len(source.clients)} clients, as {name} makes them"
+        return checked(replace(source, cut=words))
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
     train = source.train if augment else source.train.plain()
     parts = [train.take(rows) for rows in shares]
-    return Federation(parts, source.test, source.classes, source.input_shape, source.name, words)
+    return checked(Federation(parts, source.test, source.classes, source.input_shape, source.name, words))
 
 
 def source_of(
@@ -105,8 +105,6 @@ def _own_source(spec: str, folder: Path | None) -> Source | Federation:
     if not isinstance(source, Source | Federation):
         kind = type(source).__name__
         raise ValueError(f"data.name={spec!r}, must return a prunefl.data.Federation or Source, got {kind}")
-    if isinstance(source, Federation):
-        wrap_all(source.clients)
     return source
 
 

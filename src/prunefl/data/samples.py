@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import Subset
 
 Pixels = npt.NDArray[Any]
 """Inputs as stored, shape (samples, channels, height, width), mostly uint8 and memory-mapped."""
@@ -134,11 +135,29 @@ def wrap(dataset: Any) -> Samples:
 
 def wrap_all(datasets: Sequence[Any]) -> list[Samples]:
     """Return one Samples per client; a client with nothing is refused by its number."""
-    wrapped = [wrap(dataset) for dataset in datasets]
-    for client, samples in enumerate(wrapped):
-        if len(samples) == 0:
-            raise ValueError(f"client {client} has 0 samples, must have at least 1")
-    return wrapped
+    if not len(datasets):
+        raise ValueError("clients is empty, must hold at least one data set")
+    return [filled(dataset, f"client {client}") for client, dataset in enumerate(datasets)]
+
+
+def filled(dataset: Any, who: str) -> Samples:
+    """Return a data set as Samples, of which there must be some."""
+    samples = wrap(dataset)
+    if len(samples) == 0:
+        raise ValueError(f"{who} has 0 samples, must have at least 1")
+    return samples
+
+
+def labels_of(samples: Samples) -> Tensor | None:
+    """Return all labels, int64, or None where only reading every sample would tell."""
+    if isinstance(samples, Tensors):
+        return samples.labels.to(torch.int64)
+    if isinstance(samples, Wrapped):
+        part = samples.dataset
+        whole = labels_of(wrap(part.dataset)) if isinstance(part, Subset) else None
+        return None if whole is None else whole[torch.as_tensor(part.indices)]
+    labels, rows = getattr(samples, "labels", None), getattr(samples, "rows", None)
+    return labels[rows] if isinstance(labels, Tensor) and isinstance(rows, Tensor) else None
 
 
 def _pair(dataset: Any, i: int) -> tuple[Tensor, int]:
