@@ -173,6 +173,65 @@ def test_empty_and_half_made_folders_are_refused(tmp_path: Path) -> None:
         data.load("folder-per-client", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["folder-per-class", "folder-per-client"])
+def test_classes_that_only_the_test_data_has_are_named(tmp_path: Path, name: str) -> None:
+    for i in range(4):
+        client = "ann" if name == "folder-per-client" else ""
+        save(tmp_path / "train" / client / ("cat", "dog")[i % 2] / f"{i}.png", i)
+        save(tmp_path / "test" / ("Cat", "dog")[i % 2] / f"{i}.png", i)
+    with pytest.raises(ValueError, match="class Cat only in the test data, must be in both"):
+        data.load(name, tmp_path)
+
+
+def test_a_class_folder_without_images_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "c"):
+        save(tmp_path / "train" / name / "1.png", 1)
+        save(tmp_path / "test" / name / "1.png", 1)
+    (tmp_path / "train" / "b").mkdir()
+    with pytest.raises(ValueError, match=r"train/b: no images of this class to train on"):
+        data.load("folder-per-class", tmp_path)
+
+
+def test_a_client_may_lack_a_class_that_another_has(tmp_path: Path) -> None:
+    for client in ("ann", "bob"):
+        client_images(tmp_path, client, 10)
+    (tmp_path / "ann" / "c").mkdir()
+    with pytest.raises(ValueError, match=r"ann/c: no images of this class to train on"):
+        data.load("folder-per-client", tmp_path)
+    save(tmp_path / "bob" / "c" / "1.png", 1)
+    assert data.load("folder-per-client", tmp_path).classes == 3
+
+
+def test_too_little_data_to_hold_some_out_says_what_to_do(tmp_path: Path) -> None:
+    client_images(tmp_path, "ann", 8)
+    client_images(tmp_path, "bob", 9)
+    with pytest.raises(ValueError, match=r"too little to hold out .*: move the images into train/, and add"):
+        data.load("folder-per-client", tmp_path)
+    write_csv(tmp_path, ["images/0.png,1,a", "images/1.png,0,b"], "file,label,client")
+    with pytest.raises(ValueError, match="mark some rows as test in a column split"):
+        data.load("csv", tmp_path)
+    np.savez(tmp_path / "own.npz", x_train=np.zeros((9, 3)), y_train=np.zeros(9, int))
+    with pytest.raises(ValueError, match=r"own\.npz: .*add the arrays x_test and y_test"):
+        data.load("npz", tmp_path / "own.npz")
+
+
+def test_test_images_a_folder_too_deep_are_not_passed_over(tmp_path: Path) -> None:
+    client_images(tmp_path / "train", "ann", 20)
+    client_images(tmp_path / "test", "ann", 20)
+    with pytest.raises(ValueError, match=r"test: no images in its class folders, .* as test/CLASS/\*\.png"):
+        data.load("folder-per-client", tmp_path)
+
+
+def test_a_csv_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = write_csv(tmp_path, ["images/0.png,1,a,train"])
+    path.write_bytes(path.read_bytes() + "images/1.png,süß,a,train\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"index\.csv: not a CSV file in UTF-8"):
+        data.load("csv", path)
+    write_csv(tmp_path, [f"images/0.png,{'x' * 200_000},a,train"])
+    with pytest.raises(ValueError, match=r"index\.csv: not a CSV file in UTF-8 \(field larger"):
+        data.load("csv", path)
+
+
 def test_a_numpy_file_with_clients(tmp_path: Path) -> None:
     x = np.arange(6 * 4, dtype=np.uint8).reshape(6, 2, 2)
     path = tmp_path / "own.npz"
@@ -215,7 +274,24 @@ def test_a_numpy_file_of_floats_without_clients_or_test(tmp_path: Path) -> None:
         ),
         ({"x_train": np.full((2, 3), np.nan), "y_train": np.zeros(2, int)}, "not finite"),
         ({"x_train": np.array([{}, 1], dtype=object), "y_train": np.zeros(2, int)}, "plain arrays"),
-        ({"x_train": np.zeros((9, 3)), "y_train": np.zeros(9, int)}, "has no test samples"),
+        ({"x_train": np.zeros((2, 3)), "y_train": np.array([0, -1])}, r"own\.npz: y_train has -1 but no 0"),
+        ({"x_train": np.zeros((2, 3)), "y_train": np.array([0, 10**6])}, "y_train has 1000000 but no 1"),
+        ({"x_train": np.zeros((0, 3)), "y_train": np.zeros(0, int)}, r"x_train has the shape \(0, 3\)"),
+        ({"x_train": np.float32(1), "y_train": np.zeros(1, int)}, r"x_train has the shape \(\)"),
+        ({"x_train": np.zeros(20), "y_train": np.zeros(20, int)}, r"x_train has the shape \(20,\)"),
+        (
+            {"x_train": np.zeros((2, 3)), "y_train": np.zeros(2, int), "y_test": np.zeros(2, int)},
+            "no array x_test",
+        ),
+        (
+            {
+                "x_train": np.zeros((2, 3)),
+                "y_train": np.zeros(2, int),
+                "x_test": np.zeros((2, 3)),
+                "y_test": np.array([7, 0]),
+            },
+            r"own\.npz: class 7 only in the test data",
+        ),
         (
             {"x_train": np.zeros((2, 3)), "y_train": np.zeros(2, int), "client_train": np.zeros(3)},
             r"client_train is \(3,\), must be \(2,\)",
@@ -227,6 +303,12 @@ def test_a_bad_numpy_file_is_refused(tmp_path: Path, arrays: dict[str, np.ndarra
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match=message):
         data.load("npz", path)
+
+
+def test_a_single_array_under_the_name_of_many_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "own.npy", np.zeros((20, 3)))
+    with pytest.raises(ValueError, match=r"own\.npz: not a whole \.npz file"):
+        data.load("npz", (tmp_path / "own.npy").rename(tmp_path / "own.npz"))
 
 
 def test_half_a_numpy_file_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A user's own arrays: a NumPy .npz file with inputs, labels and, if there are any, clients."""
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import torch
 from torch import Tensor
 
 from prunefl.data.federation import Source
-from prunefl.data.listed import held_out
+from prunefl.data.listed import held_out, refuse_untaught
 from prunefl.data.samples import Images, Normalise
 from prunefl.data.transform import to_unit
 
@@ -26,19 +24,33 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
     arrays = _read(file)
     train = _images(file, arrays, "train")
     group_of = _clients(file, arrays, len(train))
-    if "x_test" in arrays:
+    classes = _classes(file, train.labels)
+    if "x_test" in arrays or "y_test" in arrays:
         test = _images(file, arrays, "test")
         if test.pixels.shape[1:] != train.pixels.shape[1:]:
             raise ValueError(
                 f"{file}: x_test is {test.pixels.shape}, must match x_train's {train.pixels.shape}"
             )
     else:
-        is_test = held_out(train.labels if group_of is None else group_of)
+        groups = train.labels if group_of is None else group_of
+        is_test = held_out(groups, file, "add the arrays x_test and y_test")
         train, test = (train.take(torch.nonzero(part).flatten()) for part in (~is_test, is_test))
         group_of = None if group_of is None else group_of[train.rows]
-    classes = 1 + int(torch.cat([train.labels, test.labels]).max())
+    seen = [set(split.labels[split.rows].tolist()) for split in (train, test)]
+    refuse_untaught(file, sorted(seen[1] - seen[0]))
     kind = ("client", "client", 0) if group_of is not None else ("", "iid", 10)
     return Source("npz", train, test, classes, tuple(train.pixels.shape[1:]), group_of, *kind)
+
+
+def _classes(file: Path, labels: Tensor) -> int:
+    """Return how many classes there are; each must have a sample."""
+    held = labels.unique().tolist()
+    gap = next((i for i, label in enumerate(held) if i != label), None)
+    if gap is not None:
+        raise ValueError(
+            f"{file}: y_train has {held[gap]} but no {gap}, must count the classes from 0 without gaps"
+        )
+    return len(held)
 
 
 def as_float(values: Tensor) -> Tensor:
@@ -52,7 +64,8 @@ def _read(file: Path) -> dict[str, Any]:
         # opened here: numpy does not close a file that turns out to be no archive
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+    # what a damaged archive raises is up to numpy, zipfile and zlib
+    except Exception as error:
         raise ValueError(
             f"{file}: not a whole .npz file of plain arrays ({error}): write it again"
         ) from error
@@ -64,6 +77,10 @@ def _images(file: Path, arrays: dict[str, Any], split: str) -> Images:
     if absent:
         raise ValueError(f"{file}: no array {absent}, must have x_train and y_train (and x_test, y_test)")
     inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
+    if inputs.ndim < 2 or not inputs.size:
+        raise ValueError(
+            f"{file}: x_{split} has the shape {inputs.shape}, must be (samples, ...), none of them 0"
+        )
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(inputs):
         given = f"{labels.dtype} {labels.shape}"
         raise ValueError(f"{file}: y_{split} is {given}, must be {len(inputs)} whole numbers, one a sample")

@@ -16,6 +16,9 @@ from prunefl.data.transform import to_unit
 HELD_OUT = 10
 """Where nobody named test data, every tenth sample of each client is held out."""
 
+IN_FOLDERS = "move the images into train/, and add some as test/CLASS/*.png"
+IN_ROWS = "mark some rows as test in a column split"
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -42,15 +45,33 @@ def source_from(
     absent = next((path for path in files if not path.is_file()), None)
     if absent:
         raise ValueError(f"{absent}: no such image, though it is listed: add it, or take it off the list")
+    names = label_names([entry.label for entry in ordered])
+    labels = torch.tensor([names[entry.label] for entry in ordered])
+    clients = label_names([entry.client for entry in ordered if entry.split == "train"])
+    client_of = torch.tensor([clients.get(entry.client, 0) for entry in ordered])
+    # where no client is known, classes take their place: the test set has some of each
+    is_test = _tested(ordered, client_of if len(clients) > 1 else labels, folder, name)
+    taught = set(labels[~is_test].tolist())
+    refuse_untaught(folder, [label for label, i in names.items() if i not in taught])
     shape = _common_shape(files, size)
     key = cache.fingerprint(files, [str(path) for path in files], shape)
     built = cache.cached(
         name, key, lambda work: _build(work, files, shape), beside=folder, folder=cache_folder
     )
-    names = label_names([entry.label for entry in ordered])
-    labels = torch.tensor([names[entry.label] for entry in ordered])
     whole = Images(cache.open_array(built, "pixels"), labels, torch.arange(len(labels)), to_unit)
-    return _split(name, whole, ordered, len(names), shape)
+    train_rows, test_rows = torch.nonzero(~is_test).flatten(), torch.nonzero(is_test).flatten()
+    known = list(clients) != [""]
+    return Source(
+        name,
+        whole.take(train_rows),
+        whole.take(test_rows),
+        len(names),
+        shape,
+        client_of[train_rows] if known else None,
+        "client",
+        "client" if known else "iid",
+        0 if known else 10,
+    )
 
 
 def label_names(labels: Sequence[str]) -> dict[str, int]:
@@ -58,37 +79,28 @@ def label_names(labels: Sequence[str]) -> dict[str, int]:
     return {label: i for i, label in enumerate(sorted(set(labels), key=_natural))}
 
 
-def held_out(client_of: Tensor) -> Tensor:
+def held_out(client_of: Tensor, where: Path, remedy: str) -> Tensor:
     """Return which samples are for testing: of each client's every tenth, but never all it has."""
     position = torch.zeros_like(client_of)
     for rows in torch.split(client_of.argsort(stable=True), torch.bincount(client_of).tolist()):
         position[rows] = torch.arange(len(rows))
-    return position % HELD_OUT == HELD_OUT - 1
+    chosen = position % HELD_OUT == HELD_OUT - 1
+    if not bool(chosen.any()):
+        raise ValueError(f"{where}: no test data, and too little to hold out every tenth sample: {remedy}")
+    return chosen
 
 
-def _split(
-    name: str, whole: Images, ordered: Sequence[Listed], classes: int, shape: tuple[int, int, int]
-) -> Source:
-    """Return the data set with its training and test part."""
-    clients = label_names([entry.client for entry in ordered if entry.split == "train"])
-    is_test = torch.tensor([entry.split == "test" for entry in ordered])
-    client_of = torch.tensor([clients.get(entry.client, 0) for entry in ordered])
-    if not bool(is_test.any()):
-        # where no client is known, classes take their place: the test set has some of each
-        is_test = held_out(client_of if len(clients) > 1 else whole.labels)
-    train_rows, test_rows = torch.nonzero(~is_test).flatten(), torch.nonzero(is_test).flatten()
-    known = list(clients) != [""]
-    return Source(
-        name,
-        whole.take(train_rows),
-        whole.take(test_rows),
-        classes,
-        shape,
-        client_of[train_rows] if known else None,
-        "client",
-        "client" if known else "iid",
-        0 if known else 10,
-    )
+def refuse_untaught(where: Path, names: Sequence[object]) -> None:
+    """Refuse classes that only test samples have: none of them would ever be recognised."""
+    if names:
+        named = ", ".join(map(str, names[:5]))
+        raise ValueError(f"{where}: class {named} only in the test data, must be in both (spelt alike?)")
+
+
+def _tested(ordered: Sequence[Listed], groups: Tensor, folder: Path, name: str) -> Tensor:
+    """Return which images are for testing: those that are named so, or else some of each group."""
+    named = torch.tensor([entry.split == "test" for entry in ordered])
+    return named if bool(named.any()) else held_out(groups, folder, IN_ROWS if name == "csv" else IN_FOLDERS)
 
 
 def _common_shape(files: Sequence[Path], size: int) -> tuple[int, int, int]:

@@ -1,11 +1,11 @@
 """A user's own images: a folder per client, a folder per class, or a CSV index."""
 
 import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from prunefl.data.decode import is_image
 from prunefl.data.federation import Source
-from prunefl.data.files import need_folder
 from prunefl.data.listed import Listed, source_from
 
 COLUMNS = ("file", "label")
@@ -13,31 +13,26 @@ COLUMNS = ("file", "label")
 
 def folder_per_class(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
     """Return the images of `CLASS/*`, or of `train/CLASS/*` and `test/CLASS/*`; cut by a drawn partition."""
-    folder = need_folder("folder-per-class", folder)
-    listed = [
-        Listed(path, class_folder.name, "", split)
-        for split, home in _splits(folder)
-        for class_folder in _folders(home, "class")
-        for path in _images(class_folder)
-    ]
+    folder = _need_folder(folder)
+    splits = _splits(folder)
+    listed = [entry for split, home in splits for entry in _classes(home, "", split)]
+    _refuse_empty(_folders(splits[0][1], "class"), listed)
     return source_from("folder-per-class", listed, folder, cache_folder, size)
 
 
 def folder_per_client(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
     """Return the images of `CLIENT/CLASS/*`, or of `train/CLIENT/CLASS/*` and `test/CLASS/*`."""
-    folder = need_folder("folder-per-client", folder)
+    folder = _need_folder(folder)
     listed: list[Listed] = []
+    classes: list[Path] = []
     for split, home in _splits(folder):
         if split == "test":
-            listed += [Listed(p, c.name, "", split) for c in _folders(home, "class") for p in _images(c)]
+            listed += _classes(home, "", split)
             continue
         for client in _folders(home, "client"):
-            inside = [
-                Listed(p, c.name, client.name, split) for c in _folders(client, "class") for p in _images(c)
-            ]
-            if not inside:
-                raise ValueError(f"{client}: client {client.name!r} has 0 images, must have at least 1")
-            listed += inside
+            listed += _classes(client, client.name, split)
+            classes += _folders(client, "class")
+    _refuse_empty(classes, listed)
     return source_from("folder-per-client", listed, folder, cache_folder, size)
 
 
@@ -48,13 +43,20 @@ def csv_index(file: Path | None, cache_folder: Path | None = None, size: int = 0
         file: the CSV file, or a folder with `index.csv`; image files are named from where it lies.
     """
     path = _index_file(file)
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        reader = csv.DictReader(lines)
-        absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-        if absent:
-            raise ValueError(f"{path}: no column {absent[0]!r}, must have file and label (and client, split)")
-        listed = [_listed(path, reader.line_num, row) for row in reader]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            listed = _read(path, csv.DictReader(lines))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: not a CSV file in UTF-8 ({error}): save it again as one") from error
     return source_from("csv", listed, path.parent, cache_folder, size)
+
+
+def _read(path: Path, reader: "csv.DictReader[str]") -> list[Listed]:
+    """Return the rows of a CSV index."""
+    absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if absent:
+        raise ValueError(f"{path}: no column {absent[0]!r}, must have file and label (and client, split)")
+    return [_listed(path, reader.line_num, row) for row in reader]
 
 
 def _index_file(file: Path | None) -> Path:
@@ -80,6 +82,15 @@ def _listed(path: Path, line: int, row: dict[str, str | None]) -> Listed:
     return Listed(path.parent / name, label, row.get("client") or "", split)
 
 
+def _need_folder(folder: Path | None) -> Path:
+    """Return the data folder, which must exist."""
+    if folder is None or not folder.is_dir():
+        raise ValueError(
+            f"data.dir={str(folder or '')!r}, must be the folder of your images: see docs/data.md"
+        )
+    return folder
+
+
 def _splits(folder: Path) -> list[tuple[str, Path]]:
     """Return train/ and test/ where both are there, and else the folder itself for training."""
     parts = [(split, folder / split) for split in ("train", "test")]
@@ -99,5 +110,23 @@ def _folders(home: Path, what: str) -> list[Path]:
     return inside
 
 
-def _images(home: Path) -> list[Path]:
-    return sorted(path for path in home.iterdir() if is_image(path))
+def _classes(home: Path, client: str, split: str) -> list[Listed]:
+    """Return the images of `CLASS/*`, of which there must be some."""
+    listed = [
+        Listed(path, folder.name, client, split)
+        for folder in _folders(home, "class")
+        for path in sorted(folder.iterdir())
+        if is_image(path)
+    ]
+    if not listed:
+        whose = f"client {client!r} has 0 images" if client else "no images in its class folders"
+        raise ValueError(f"{home}: {whose}, must have at least 1, as {home.name}/CLASS/*.png")
+    return listed
+
+
+def _refuse_empty(folders: Iterable[Path], listed: Sequence[Listed]) -> None:
+    """Refuse a class that has a folder and no images: the classes after it would be counted otherwise."""
+    held = {entry.label for entry in listed if entry.split == "train"}
+    empty = next((folder for folder in folders if folder.name not in held), None)
+    if empty:
+        raise ValueError(f"{empty}: no images of this class to train on: add some, or delete the folder")
