@@ -10,6 +10,7 @@ import tomllib
 
 import pytest
 
+from prunefl.cli import main
 from prunefl.records import read_records
 
 pytest.importorskip("mlxtend", reason="the demo extra is not installed")
@@ -69,6 +70,14 @@ def test_what_a_user_can_mend_is_one_line_and_never_a_traceback(tmp_path, words,
     complaint = [line for line in done.stderr.splitlines() if line.startswith("prunefl: ")]
     assert len(complaint) == 1
     assert message in complaint[0]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_too(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["prunefl", "run", *QUICK, "--out", str(tmp_path / "file" / "r")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"prunefl: {tmp_path / 'file'}")
 
 
 def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):

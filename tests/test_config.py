@@ -98,6 +98,8 @@ def test_a_malformed_override_is_refused(text):
 def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(ValueError, match="no such config file"):
         config.load(tmp_path / "none.toml")
+    with pytest.raises(ValueError, match="a folder, must be a config file"):
+        config.load(tmp_path)
     (tmp_path / "bad.toml").write_text("[run\n")
     with pytest.raises(ValueError, match="not valid TOML"):
         config.load(tmp_path / "bad.toml")

@@ -106,12 +106,12 @@ def test_safetensors_is_the_usual_state_dict(tmp_path: Path) -> None:
 
 def test_a_torch_program_runs_without_the_models_code(tmp_path: Path) -> None:
     model = save(tmp_path, "conv2", 0.3)
-    written = export(tmp_path, "torch")
+    written = export(tmp_path, "torch", tmp_path / "new" / "model.pt2")
     program = torch.export.load(written.path).module()
     x = inputs("conv2")
     with torch.no_grad():
         torch.testing.assert_close(program(x), model(x))
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["model.pt2"]
 
 
 def test_sizes_are_those_of_the_files(tmp_path: Path) -> None:
@@ -159,6 +159,14 @@ def test_export_refuses_an_unknown_format_and_to_overwrite_the_run(tmp_path: Pat
         export(tmp_path, "keras")
     with pytest.raises(ValueError, match="is the run's own model"):
         export(tmp_path, "safetensors", tmp_path / "model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"--out .*: a folder, must be the file to write, such as .*model\.onnx"
+    ):
+        export(tmp_path, "onnx", tmp_path)
+    for to in ("safetensors", "torch"):
+        with pytest.raises(ValueError, match=f"--plain is for --to onnx, {to} always stores zeros"):
+            export(tmp_path, to, plain=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_the_command_shows_sizes_beside_the_dense_models(tmp_path: Path) -> None:

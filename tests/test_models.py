@@ -127,6 +127,8 @@ def test_own_function_is_found_and_given_what_it_names(
         "def small(classes, width=4):\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Linear(width, classes))\n"
         "def wrong(): return 3\n"
+        "class Broken(nn.Module):\n"
+        "    def forward(self, x): return self.layer(x)\n"
         "def fixed(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -136,6 +138,8 @@ def test_own_function_is_found_and_given_what_it_names(
         models.build("own_net:wrong", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match=r"must give 7 logits a sample .* gives \(10,\)"):
         models.build("own_net:fixed", classes=7, input_shape=(1, 28, 28), seed=0)
+    with pytest.raises(ValueError, match="AttributeError: 'Broken' object has no attribute 'layer'"):
+        models.build("own_net:Broken", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="has no function 'absent'"):
         models.build("own_net:absent", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="could not be called"):

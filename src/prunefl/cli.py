@@ -66,6 +66,10 @@ def main() -> None:
     except ValueError as error:
         print(f"prunefl: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"prunefl: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("prunefl: interrupted", file=sys.stderr)
         sys.exit(130)

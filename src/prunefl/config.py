@@ -227,6 +227,10 @@ def read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ValueError(f"{path}: no such config file") from None
+    except IsADirectoryError:
+        raise ValueError(
+            f"{path}: a folder, must be a config file (--resume --out DIR goes on with a run)"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
 

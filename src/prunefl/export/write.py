@@ -1,5 +1,6 @@
 """Write a pruned model as ONNX, safetensors or a torch program, for use without prunefl."""
 
+import io
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,10 +50,14 @@ def export(
     """
     if to not in FORMATS:
         raise ValueError(f"--to {to}, must be one of {', '.join(FORMATS)}")
+    name, write = FORMATS[to]
+    if plain and to != "onnx":
+        raise ValueError(f"--plain is for --to onnx, {to} always stores zeros too: leave it out")
+    if out is not None and out.is_dir():
+        raise ValueError(f"--out {out}: a folder, must be the file to write, such as {out / name}")
     file = model_file(run)
     _, _, about = load_model(file)
     dense = sparse.densify(load(file, model, choose="dense")).eval()
-    name, write = FORMATS[to]
     path = out or file.with_name(name)
     if path.resolve() == file.resolve():
         raise ValueError(f"--out {path}: is the run's own model, must be another file")
@@ -79,9 +84,9 @@ def _write_torch(model: nn.Module, input_shape: tuple[int, ...], path: Path, pla
         warnings.simplefilter("ignore")
         batch = ({0: torch.export.Dim("batch")},)
         program = torch.export.export(model, example, dynamic_shapes=batch, strict=False)
-        temporary = path.with_name(f".{path.stem}.tmp.pt2")
-        torch.export.save(program, temporary)
-    temporary.replace(path)
+        content = io.BytesIO()
+        torch.export.save(program, content)
+    write_atomically(path, content.getvalue())
 
 
 FORMATS: Mapping[str, tuple[str, Writer]] = {

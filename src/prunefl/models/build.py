@@ -57,10 +57,12 @@ def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name:
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             output = model.eval()(torch.zeros(2, *input_shape))
-    except (RuntimeError, ValueError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+    # a network of the user's own may raise anything
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
         raise ValueError(
-            f"model.name={name!r}, must take samples of shape {tuple(input_shape)}: {reason}"
+            f"model.name={name!r}, must take samples of shape {tuple(input_shape)}: "
+            f"{type(error).__name__}: {reason}"
         ) from error
     finally:
         for module, mode in training.items():
