@@ -79,6 +79,17 @@ def test_half_an_idx_file_is_named(tmp_path: Path) -> None:
         data.load("mnist", tmp_path)
 
 
+def test_a_data_set_is_looked_for_where_get_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"prunefl data get mnist --dir data/mnist \(or give data\.dir=DIR\)"
+    ):
+        data.load("mnist")
+    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    write_mnist(tmp_path / "data" / "mnist")
+    assert len(data.load("mnist").clients) == 10
+
+
 def test_missing_folders_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"data\.dir=.*no such folder \(prunefl data get femnist"):
         data.load("femnist", tmp_path / "absent")
@@ -86,8 +97,6 @@ def test_missing_folders_say_what_to_do(tmp_path: Path) -> None:
         data.load("femnist", tmp_path)
     with pytest.raises(ValueError, match="has no train-images-idx3-ubyte"):
         data.load("mnist", tmp_path)
-    with pytest.raises(ValueError, match=r"data\.dir is not set"):
-        data.load("mnist")
     with pytest.raises(ValueError, match=r"data\.name='femmist'.*did you mean 'femnist'"):
         data.load("femmist", tmp_path)
     write_mnist(tmp_path)

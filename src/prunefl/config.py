@@ -46,7 +46,7 @@ class DataSettings:
     name: str = setting(
         "digits", "digits, mnist, femnist, cifar10, imagenet100, celeba, or your own: see docs/data.md"
     )
-    dir: str = setting("", "folder that holds the files")
+    dir: str = setting("", "folder that holds the files; '': data/NAME")
     partition: str = setting(
         "",
         "how clients are cut: iid, dirichlet, shards, or by writer, person, client; '': the data's own way",

@@ -35,6 +35,7 @@ LOADERS: Mapping[str, Loader] = {
     "csv": csv_index,
     "npz": npz,
 }
+FETCHED = ("mnist", "femnist", "cifar10", "imagenet100", "celeba")
 RESIZED = ("folder-per-client", "folder-per-class", "csv")
 
 KNOWN = ("writer", "person", "client")
@@ -58,7 +59,7 @@ def load(
 
     Args:
         name: one of LOADERS, or `package.module:function`, a function from `dir` to a Federation or Source.
-        dir: the folder of its files (`prunefl data get` makes it).
+        dir: the folder of its files (`prunefl data get` makes it); data/NAME when not given.
         partition: "writer", "person" or "client" (what the data knows), "iid", "dirichlet" or "shards";
             "" for the data set's own.
         clients: how many; 0 for the data set's own number: one for each that own data names, or else 10.
@@ -96,7 +97,20 @@ def source_of(
         raise ValueError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
     if size and name not in RESIZED:
         raise ValueError(f"data.size={size}, must be 0 for {name}: only own images are resized")
+    if folder is None and name in FETCHED:
+        folder = _usual_folder(name)
     return LOADERS[name](folder, cache_folder, **({"size": size} if size else {}))
+
+
+def _usual_folder(name: str) -> Path:
+    """Return where `prunefl data get` is told to put a data set, if it is there."""
+    folder = Path("data") / name
+    if not folder.is_dir():
+        raise ValueError(
+            f"data.dir is not set and there is no {folder}: prunefl data get {name} --dir {folder} "
+            "(or give data.dir=DIR)"
+        )
+    return folder
 
 
 def _own_source(spec: str, folder: Path | None) -> Source | Federation:
