@@ -267,6 +267,18 @@ def test_initial_pruning_is_charged_full_gradients_only_where_it_computed_them()
     assert initial["flops"] == pytest.approx(expected / 4)
 
 
+@pytest.mark.parametrize(
+    ("initial", "message"),
+    [
+        ({"samples": 82}, "initial.samples=82, must be <= 81, the most that a client has"),
+        ({"samples": 61, "client": 0}, "initial.samples=61, must be <= 60, what initial.client=0 has"),
+    ],
+)
+def test_more_initial_samples_than_there_are_is_refused(initial, message):
+    with pytest.raises(ValueError, match=message):
+        train(small_model(), small_clients(), test=TEST, config=small_config(initial=initial))
+
+
 @pytest.mark.parametrize(("samples", "client"), [(60, 0), (70, 2), (81, 3)])
 def test_the_first_of_the_fastest_with_enough_samples_prunes(samples, client):
     """All devices are equal, and the clients have 60, 67, 74 and 81 samples."""

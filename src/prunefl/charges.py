@@ -62,8 +62,14 @@ class Stretch:
 
 def initial_client(setup: "Setup", plan: InitialPlan) -> int:
     """Return who prunes first: the config's choice, or the fastest that has enough samples (SPEC 8)."""
-    if setup.config.initial.client >= 0:
-        return setup.config.initial.client
+    chosen = setup.config.initial.client
+    if chosen >= 0:
+        held = setup.num_samples[chosen]
+        if held < plan.samples:
+            raise ValueError(
+                f"initial.samples={plan.samples}, must be <= {held}, what initial.client={chosen} has"
+            )
+        return chosen
     enough = [n for n, count in enumerate(setup.num_samples) if count >= plan.samples]
     if not enough:
         most = max(setup.num_samples)
