@@ -1,6 +1,7 @@
 """The networks have the sizes and names that the paper and published weights expect."""
 
 import copy
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,12 +127,20 @@ def test_own_function_is_found_and_given_what_it_names(
         "from torch import nn\n"
         "def small(classes, width=4):\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Linear(width, classes))\n"
+        "def late(classes):\n"
+        "    import own_part\n"
+        "    return own_part.small(classes)\n"
         "def wrong(): return 3\n"
         "class Broken(nn.Module):\n"
         "    def forward(self, x): return self.layer(x)\n"
         "def fixed(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))\n"
     )
+    (tmp_path / "own_part.py").write_text("from own_net import small\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert (
+        len(list(models.build("own_net:late", classes=7, input_shape=(1, 28, 28), seed=0).parameters())) == 4
+    )
     model = models.build("own_net:small", classes=7, input_shape=(1, 28, 28), seed=0, width=5)
     assert [p.shape[0] for p in model.parameters()] == [5, 5, 7, 7]
     with pytest.raises(ValueError, match=r"must return an nn\.Module, got int"):

@@ -14,17 +14,13 @@ def own_function(setting: str, spec: str) -> Callable[..., Any]:
         setting: the config key that holds the spec, for the error message.
     """
     module_name, _, function_name = spec.partition(":")
-    here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
+    # for good: the function may import something of the working folder when it is called
+    if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except (ImportError, ValueError, SyntaxError) as error:
         raise ValueError(f"{setting}={spec!r}, {module_name!r} cannot be imported: {error}") from error
-    finally:
-        if added and here in sys.path:
-            sys.path.remove(here)
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
         raise ValueError(f"{setting}={spec!r}, module {module_name!r} has no function {function_name!r}")
