@@ -25,7 +25,8 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     """Return the config that the words describe and a short name for it.
 
     Args:
-        words: perhaps a file or a preset, then section.key=value texts.
+        words: perhaps a file or a preset, then section.key=value texts, and perhaps scale=S, which is
+            applied to what all the others give.
         resumed: folder of a run to go on with; its own config stands in for a missing file.
     """
     source = words[0] if words and "=" not in words[0] else ""
@@ -33,9 +34,11 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     path = _file_of(source, resumed)
     scales = [word for word in assignments if word.startswith("scale=")]
     config = settings.from_tables(_tables(path, assignments))
+    config = settings.override(config, [word for word in assignments if word not in scales])
+    if len(scales) > 1:
+        raise ValueError(f"{' '.join(scales)}: given more than once, must be given once")
     for word in scales:
         config = shortened(config, word)
-    config = settings.override(config, [word for word in assignments if word not in scales])
     if seed is not None:
         config = replace(config, run=replace(config.run, seed=seed))
     return config, path.stem if source else "digits"

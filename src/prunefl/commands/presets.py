@@ -9,9 +9,10 @@ def presets() -> None:
     """List the experiments that come with the package."""
     from prunefl.commands.configs import preset, preset_names
 
+    width = max(map(len, preset_names()))
     for name in preset_names():
         first = preset(name).read_text().splitlines()[0].lstrip("# ")
-        typer.echo(f"{name:<14} {first}")
+        typer.echo(f"{name:<{width}}  {first}")
 
 
 def config(

@@ -32,7 +32,7 @@ def run(
 
       prunefl run                                   the demo's setting, on 5,000 handwritten digits
 
-      prunefl run femnist data.dir=DIR scale=0.1    a tenth of the rounds, schedules shortened with them
+      prunefl run femnist scale=0.1                 a tenth of the rounds, schedules shortened with them
 
       prunefl run my.toml --out runs/first; prunefl run --out runs/first --resume
     """
