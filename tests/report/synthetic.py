@@ -66,15 +66,18 @@ def _records(method: str, seed: int, rounds: int, shape: Any, end: bool) -> list
             "layers": LAYERS,
             "clients": 10,
             "devices": ["raspberry-pi-4"] * 9 + ["x86"],
+            "device_notes": {"x86": "measured on one x86 machine; yours may be faster or slower"},
         }
     ]
     total = {"seconds": 0.0, "bytes_up": 0, "bytes_down": 0, "flops": 0.0, "wall_seconds": 0.0}
-    if method in ("prunefl", "initial-only"):
-        records.append(_initial(total))
     reached, slowness, final = shape
     shown: dict[str, int] = {}
+    if method in ("prunefl", "initial-only"):
+        # round 1 trains what initial pruning left, so its record does not repeat the counts
+        shown = _live(method, 1, rounds, final)
+        records.append(_initial(total, shown))
     for number in range(1, rounds + 1):
-        live = _live(method, number, rounds, final, lots)
+        live = _live(method, number, rounds, final)
         record = _round(number, live, total, lots)
         if live == shown:
             del record["live"]
@@ -93,34 +96,34 @@ def _records(method: str, seed: int, rounds: int, shape: Any, end: bool) -> list
     return records
 
 
-def _initial(total: dict[str, Any]) -> dict[str, Any]:
+def _initial(total: dict[str, Any], live: dict[str, int]) -> dict[str, Any]:
     segments = [
         {
             "passes": 50,
             "steps": 500,
+            "full_steps": 10,
             "accuracy": 0.3,
             "loss": 2.0,
             "live": {name: int(size * (1 - 0.17 * k)) for name, size in LAYERS.items()},
         }
         for k in range(5)
     ]
-    total["seconds"] += 420.0
-    total["flops"] += 2e11
+    now = {"seconds": 420.0, "bytes_up": 10, "bytes_down": 10, "flops": 2e11, "wall_seconds": 3.0}
+    for key, value in now.items():
+        total[key] += value
     return {
         "kind": "initial",
         "client": 9,
         "segments": segments,
-        "bytes_up": 10,
-        "flops": 2e11,
+        **now,
         "seconds": {"compute": 418.0, "upload": 1.0, "download": 1.0, "overhead": 0.0, "total": 420.0},
-        "bytes_down": 10,
-        "wall_seconds": 3.0,
+        "density": sum(live.values()) / TOTAL,
+        "live": live,
+        "total": dict(total),
     }
 
 
-def _live(
-    method: str, number: int, rounds: int, final: tuple[float, ...], lots: random.Random
-) -> dict[str, int]:
+def _live(method: str, number: int, rounds: int, final: tuple[float, ...]) -> dict[str, int]:
     if method == "online":
         wave = 0.75 + 0.25 * math.cos(number / 9) * math.exp(-number / 120)
         return {name: int(size * wave) for name, size in LAYERS.items()}

@@ -15,6 +15,8 @@ from prunefl.report.palette import colours
 from prunefl.report.runs import find_runs, read_run
 from prunefl.report.study import study
 from prunefl.report.write import Written
+from prunefl.training import train
+from tasks import small_clients, small_config, small_data, small_model
 
 
 def table(written: Written, name: str) -> list[dict[str, str]]:
@@ -103,6 +105,18 @@ def test_initial_pruning_lies_at_negative_rounds(comparison: Path) -> None:
     assert curve.x[0] == -500
     assert curve.y[0] == pytest.approx(TOTAL / 1e6)
     assert curve.x[-1] == 100
+
+
+@pytest.mark.parametrize("method", ["prunefl", "conventional", "further-only"])
+def test_the_size_of_a_real_run_is_its_density_in_every_round(tmp_path: Path, method: str) -> None:
+    config = small_config(run={"method": method})
+    run = train(small_model(), small_clients(), test=small_data(40, 9), config=config, out=tmp_path)
+    told = study(find_runs([tmp_path]))
+    curve = size_figure(told, told.plain).curves[0]
+    shown = {at: size for at, size in zip(curve.x, curve.y, strict=True) if at > 0}
+    rounds = [record for record in run.records if record["kind"] == "round"]
+    prunable = run.records[0]["prunable"] / 1000
+    assert shown == {r["round"]: pytest.approx(r["density"] * prunable) for r in rounds}
 
 
 def test_the_same_records_give_the_same_files(comparison: Path, tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ def _rounds(records: Iterable[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     rounds: dict[int, dict[str, Any]] = {}
     live: Mapping[str, int] = {}
     for record in records:
+        # written only where it changed: the first rounds have what initial pruning left
+        live = record.get("live") or live
         if record["kind"] == "round":
-            live = record.get("live") or live
             rounds[record["round"]] = {**record, "live": live}
     return tuple(rounds[number] for number in sorted(rounds))
 
