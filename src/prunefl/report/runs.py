@@ -49,34 +49,55 @@ class Run:
         return [record for record in self.rounds if record.get("accuracy") is not None]
 
 
-def find_runs(folders: Iterable[Path]) -> list[Run]:
-    """Return every run in or below the folders, sorted by path; each folder must hold at least one."""
-    found: dict[Path, Run] = {}
+def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
+    """Return every run in or below the folders that has a round to show, and notes on those that have none.
+
+    Raises:
+        ValueError: a folder holds no run, or no run has anything to show.
+    """
+    runs: list[Run] = []
+    notes: list[str] = []
+    for file in _record_files(folders):
+        try:
+            run = read_run(file.parent)
+        except ValueError as error:
+            notes.append(f"left out: {error}")
+            continue
+        if run.rounds:
+            runs.append(run)
+        else:
+            notes.append(f"{run.folder}: left out: {'; '.join(run.notes)}; start it, or go on with --resume")
+    if not runs:
+        raise ValueError("there is no run to show:\n  " + "\n  ".join(notes))
+    return runs, notes
+
+
+def _record_files(folders: Iterable[Path]) -> list[Path]:
+    """Return each record file once, in order; each folder must hold at least one."""
+    found: dict[Path, Path] = {}
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder}: no such folder")
         files = sorted(folder.rglob("records.jsonl"))
         if not files:
             raise ValueError(f"{folder}: no runs found (no records.jsonl in it or below it)")
-        found |= {file.resolve(): read_run(file.parent) for file in files if file.resolve() not in found}
-    return [run for run in found.values() if run.rounds] or _nothing_to_show(found)
-
-
-def _nothing_to_show(found: Mapping[Path, Run]) -> list[Run]:
-    raise ValueError(f"{next(iter(found)).parent}: no round is recorded in any of {len(found)} runs yet")
+        for file in files:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
 
 
 def read_run(folder: Path) -> Run:
     """Return the readable part of a run folder."""
-    records, notes = _records(folder / "records.jsonl")
-    header = next((record for record in records if record["kind"] == "run"), None)
-    if header is None or "method" not in header or "seed" not in header:
-        raise ValueError(f"{folder / 'records.jsonl'}: does not begin with a record of kind 'run'")
+    file = folder / "records.jsonl"
+    records, notes = _records(file)
+    header = records[0] if records else {}
+    if header.get("kind") != "run" or not isinstance(header.get("seed"), int) or "method" not in header:
+        raise ValueError(f"{file}: its first line is not a readable record of kind 'run'; run it anew")
     rounds = _rounds(records)
     config = _config(folder / "config.toml")
-    if not any(record["kind"] == "end" for record in records):
-        planned = config.get("run", {}).get("rounds", "?")
-        notes.append(f"unfinished: {len(rounds)} of {planned} rounds")
+    finished = any(record["kind"] == "end" for record in records)
+    if not finished:
+        notes.append(f"unfinished: {len(rounds)} of {config.get('run', {}).get('rounds', '?')} rounds")
     initial = next((record for record in records if record["kind"] == "initial"), None)
     return Run(folder, header, initial, rounds, config, _variant(folder), tuple(notes))
 
@@ -105,9 +126,14 @@ def _whole(record: Mapping[str, Any]) -> bool:
     totals = record.get("total")
     return (
         isinstance(record.get("round"), int)
+        and _is_number(record.get("density"))
         and isinstance(totals, dict)
-        and {"seconds", "bytes_up", "bytes_down", "flops"} <= totals.keys()
+        and all(_is_number(totals.get(key)) for key in ("seconds", "bytes_up", "bytes_down", "flops"))
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def _rounds(records: Iterable[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:

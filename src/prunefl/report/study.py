@@ -66,11 +66,12 @@ class Study:
         return plain if plain else self.variants
 
 
-def study(runs: Sequence[Run], by: Sequence[str] = ()) -> Study:
+def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()) -> Study:
     """Return the runs as variants, or say why they cannot stand in one report.
 
     Args:
         by: settings, as `section.key`, in which runs may differ; each value becomes a variant.
+        notes: what is known already to be missing, in words.
     """
     chosen = {run.folder: _chosen(run, by) for run in runs}
     swept = {key for run in runs for key in run.variant.get("settings", {})}
@@ -88,8 +89,8 @@ def study(runs: Sequence[Run], by: Sequence[str] = ()) -> Study:
         Variant(f"v{index}", group[1], labels[group][0], group[0], labels[group][1], _seeds(groups[group]))
         for index, group in enumerate(ordered)
     )
-    notes = tuple(f"{run.folder}: {note}" for run in runs for note in run.notes)
-    return Study(variants, runs[0].header, runs[0].config, notes)
+    said = (f"{run.folder}: {note}" for run in runs for note in run.notes)
+    return Study(variants, runs[0].header, runs[0].config, (*notes, *said))
 
 
 def label_of(method: str, settings: Mapping[str, Any]) -> str:

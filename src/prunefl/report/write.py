@@ -50,15 +50,15 @@ def write_report(
     for target in targets:
         if not 0 < target < 1:
             raise ValueError(f"target={target}, must be between 0 and 1, such as 0.8")
-    told = study(find_runs(folders), by)
+    runs, missing = find_runs(folders)
+    told = study(runs, by, missing)
     goals = list(targets) or default_targets(told)
     sections = sections_of(told, goals)
     files = _write_tables(sections, out)
     files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
     write_text(path, page(told, sections, goals, title, made_by, figures))
-    runs = sum(len(variant.runs) for variant in told.variants)
-    return Written(path, tuple(files), told.notes, len(told.variants), runs)
+    return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:

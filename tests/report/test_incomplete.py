@@ -1,0 +1,72 @@
+"""What is missing or damaged is left out, and the report says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic import write_run
+
+from prunefl.report import write_report
+from prunefl.report.runs import find_runs, read_run
+
+
+def only_first_line(folder: Path) -> None:
+    first = (folder / "records.jsonl").read_text().splitlines(keepends=True)[0]
+    (folder / "records.jsonl").write_text(first)
+
+
+def test_no_runs_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no such folder"):
+        write_report([tmp_path / "none"], tmp_path)
+    with pytest.raises(ValueError, match="no runs found"):
+        write_report([tmp_path], tmp_path)
+
+
+def test_a_damaged_file_is_used_up_to_the_damage_and_said(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "runs" / "a", "conventional", 0, rounds=60)
+    lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    (folder / "records.jsonl").write_text("".join(lines[:31]) + lines[31][:40])
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert any("line 32 is damaged; the 31 records before it are used" in note for note in written.notes)
+    assert any("unfinished: 30 of 60 rounds" in note for note in written.notes)
+    assert "line 32 is damaged" in written.page.read_text()
+
+
+@pytest.mark.parametrize(
+    "damage", ["[]", '{"kind": 3}', '{"kind": "round", "round": 1}', "\x00\xff", "without density"]
+)
+def test_any_nonsense_line_ends_the_readable_part(tmp_path: Path, damage: str) -> None:
+    folder = write_run(tmp_path / "a", "conventional", 0, rounds=20)
+    if damage == "without density":
+        whole = json.loads((folder / "records.jsonl").read_text().splitlines()[20])
+        damage = json.dumps({key: value for key, value in whole.items() if key != "density"})
+    with (folder / "records.jsonl").open("a") as file:
+        file.write(damage + "\n")
+    run = read_run(folder)
+    assert len(run.rounds) == 20
+    assert "damaged" in run.notes[0]
+
+
+def test_runs_that_cannot_be_shown_are_left_out_and_said(tmp_path: Path) -> None:
+    for name, seed in (("whole", 0), ("damaged", 1), ("begun", 2), ("odd", 3)):
+        write_run(tmp_path / "runs" / name, "conventional", seed, rounds=20)
+    (tmp_path / "runs" / "damaged" / "records.jsonl").write_text("nonsense\n")
+    only_first_line(tmp_path / "runs" / "begun")
+    (tmp_path / "runs" / "odd" / "config.toml").write_text("[run\n")
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert written.runs == 1
+    for words in (
+        "damaged/records.jsonl: its first line is not a readable record of kind 'run'; run it anew",
+        "begun: left out: unfinished: 0 of 20 rounds; start it, or go on with --resume",
+        "odd/config.toml: not valid TOML",
+    ):
+        assert any(words in note for note in written.notes)
+    assert "begun: left out" in written.page.read_text()
+
+
+def test_where_nothing_can_be_shown_every_run_is_named_and_what_to_do(tmp_path: Path) -> None:
+    for name, seed in (("damaged", 0), ("begun", 1)):
+        only_first_line(write_run(tmp_path / name, "conventional", seed, rounds=20))
+    (tmp_path / "damaged" / "records.jsonl").write_text("nonsense\n")
+    with pytest.raises(ValueError, match=r"no run to show:\n.*begun.*--resume\n.*damaged.*run it anew"):
+        find_runs([tmp_path])
