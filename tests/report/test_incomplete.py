@@ -1,5 +1,6 @@
 """What is missing or damaged is left out, and the report says so."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -7,7 +8,11 @@ import pytest
 from synthetic import write_run
 
 from prunefl.report import write_report
+from prunefl.report.curves import accuracy_figures, size_figure
+from prunefl.report.layers import heat_figures
 from prunefl.report.runs import find_runs, read_run
+from prunefl.report.study import Study, study
+from prunefl.report.tables import summary_table
 
 
 def only_first_line(folder: Path) -> None:
@@ -70,3 +75,39 @@ def test_where_nothing_can_be_shown_every_run_is_named_and_what_to_do(tmp_path: 
     (tmp_path / "damaged" / "records.jsonl").write_text("nonsense\n")
     with pytest.raises(ValueError, match=r"no run to show:\n.*begun.*--resume\n.*damaged.*run it anew"):
         find_runs([tmp_path])
+
+
+def cut(folder: Path, rounds: int) -> None:
+    """Leave a run's records as a killed run leaves them."""
+    lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line).get("round", 0) <= rounds and '"end"' not in line]
+    (folder / "records.jsonl").write_text("".join(kept))
+
+
+def told(folder: Path) -> Study:
+    return study(find_runs([folder])[0])
+
+
+def test_an_unfinished_seed_is_left_out_of_averages_and_curves(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path / "all" / str(seed), "prunefl", seed, rounds=60)
+        if seed != 1:
+            write_run(tmp_path / "two" / str(seed), "prunefl", seed, rounds=60)
+    cut(tmp_path / "all" / "1", 20)
+    found, expected = told(tmp_path / "all"), told(tmp_path / "two")
+    assert summary_table(found) == summary_table(expected)
+    assert accuracy_figures(found.plain) == accuracy_figures(expected.plain)
+    assert size_figure(found, found.plain) == size_figure(expected, expected.plain)
+    assert heat_figures(found, found.plain) == heat_figures(expected, expected.plain)
+    assert "PruneFL: seed 1 left out of the averages: unfinished" in found.notes
+
+
+def test_a_method_without_a_finished_run_is_marked_wherever_it_is_named(tmp_path: Path) -> None:
+    cut(write_run(tmp_path / "runs" / "snip", "snip", 0, rounds=60), 40)
+    write_run(tmp_path / "runs" / "prunefl", "prunefl", 0, rounds=60)
+    write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    for ending in ("csv", "md", "tex"):
+        for name in ("summary", "layers", "split"):
+            assert "SNIP (unfinished)" in (tmp_path / "out" / "tables" / f"{name}.{ending}").read_text()
+    with (tmp_path / "out" / "tables" / "summary.csv").open() as file:
+        assert [row["Method"] for row in csv.DictReader(file)] == ["PruneFL", "SNIP (unfinished)"]

@@ -23,6 +23,7 @@ class Run:
         initial: the record of kind "initial", or None.
         rounds: the records of kind "round", in order.
         config: the tables of config.toml.
+        finished: whether the last round was recorded as such.
         variant: what the run was made for; empty for a plain `prunefl run`.
         notes: what is missing or damaged, in words.
     """
@@ -32,6 +33,7 @@ class Run:
     initial: Mapping[str, Any] | None
     rounds: tuple[Mapping[str, Any], ...]
     config: Mapping[str, Any]
+    finished: bool = True
     variant: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -99,7 +101,7 @@ def read_run(folder: Path) -> Run:
     if not finished:
         notes.append(f"unfinished: {len(rounds)} of {config.get('run', {}).get('rounds', '?')} rounds")
     initial = next((record for record in records if record["kind"] == "initial"), None)
-    return Run(folder, header, initial, rounds, config, _variant(folder), tuple(notes))
+    return Run(folder, header, initial, rounds, config, finished, _variant(folder), tuple(notes))
 
 
 def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:

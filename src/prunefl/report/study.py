@@ -40,6 +40,8 @@ class Variant:
         key: name in files and in the page's script.
         kind: "method", "lottery" or "sweep".
         settings: what sets it apart from its method's usual settings.
+        runs: those that count: the finished ones, or all where none is finished.
+        left_out: the unfinished ones beside finished ones; their part would spoil means over seeds.
     """
 
     key: str
@@ -48,6 +50,12 @@ class Variant:
     kind: str
     settings: Mapping[str, Any]
     runs: tuple[Run, ...]
+    left_out: tuple[Run, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Return whether its values are final."""
+        return all(run.finished for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -86,11 +94,26 @@ def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()
         labels[kind, label] = run.method, settings
     ordered = sorted(groups, key=lambda group: _rank(group, *labels[group]))
     variants = tuple(
-        Variant(f"v{index}", group[1], labels[group][0], group[0], labels[group][1], _seeds(groups[group]))
+        _variant(f"v{index}", *group, *labels[group], _seeds(groups[group]))
         for index, group in enumerate(ordered)
     )
-    said = (f"{run.folder}: {note}" for run in runs for note in run.notes)
+    said = [f"{run.folder}: {note}" for run in runs for note in run.notes]
+    said += [
+        f"{v.label}: seed {run.seed} left out of the averages: unfinished"
+        for v in variants
+        for run in v.left_out
+    ]
     return Study(variants, runs[0].header, runs[0].config, (*notes, *said))
+
+
+def _variant(
+    key: str, kind: str, label: str, method: str, settings: Mapping[str, Any], runs: Sequence[Run]
+) -> Variant:
+    finished = tuple(run for run in runs if run.finished)
+    if not finished:
+        return Variant(key, f"{label} (unfinished)", method, kind, settings, tuple(runs))
+    left_out = tuple(run for run in runs if not run.finished)
+    return Variant(key, label, method, kind, settings, finished, left_out)
 
 
 def label_of(method: str, settings: Mapping[str, Any]) -> str:
