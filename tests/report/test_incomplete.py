@@ -12,7 +12,7 @@ from prunefl.report.curves import accuracy_figures, size_figure
 from prunefl.report.layers import heat_figures
 from prunefl.report.runs import find_runs, read_run
 from prunefl.report.study import Study, study
-from prunefl.report.tables import summary_table
+from prunefl.report.tables import summary_table, target_tables
 
 
 def only_first_line(folder: Path) -> None:
@@ -111,3 +111,19 @@ def test_a_method_without_a_finished_run_is_marked_wherever_it_is_named(tmp_path
             assert "SNIP (unfinished)" in (tmp_path / "out" / "tables" / f"{name}.{ending}").read_text()
     with (tmp_path / "out" / "tables" / "summary.csv").open() as file:
         assert [row["Method"] for row in csv.DictReader(file)] == ["PruneFL", "SNIP (unfinished)"]
+
+
+def test_best_is_only_who_is_finished_and_reached_the_target_with_every_seed(tmp_path: Path) -> None:
+    ends = (1, 1, 1, 1)
+    for seed, accuracy in enumerate((0.6, 0.9, 0.6)):
+        # reaches 70 % at once, but with one seed of three
+        write_run(tmp_path / "lucky" / str(seed), "snip", seed, rounds=60, shape=(accuracy, 1, ends))
+        write_run(tmp_path / "sure" / str(seed), "prunefl", seed, rounds=60, shape=(0.82, 15, ends))
+    cut(write_run(tmp_path / "early", "synflow", 0, rounds=60, shape=(0.99, 1, ends)), 40)
+    found = told(tmp_path)
+    assert [v.label for v in found.variants] == ["PruneFL", "SNIP", "SynFlow (unfinished)"]
+    target = target_tables(found, [0.7])[0]
+    assert [row[1] for row in target.rows] == ["3 of 3", "1 of 3", "1 of 1"]
+    assert target.best == {(0, place) for place in (2, 3, 4, 5)}
+    assert summary_table(found).best == {(0, 2)}
+    assert target_tables(found, [0.85])[0].best == frozenset()

@@ -38,10 +38,11 @@ def summary_table(study: Study) -> Table:
     units = [unit_for(_largest(study, cost), kinds) for _, _, kinds, cost in AXES]
     names = ("Simulated time", "", "Bytes", "FLOPs per client", "Wall time")
     shown = [place for place in range(len(AXES)) if names[place]]
-    rows, accuracies = [], []
-    for variant in study.variants:
+    rows, finals = [], {}
+    for number, variant in enumerate(study.variants):
         accuracy = _over_seeds(variant, lambda run: final_accuracy(run.evaluated))
-        accuracies.append(accuracy.mean if accuracy else -1.0)
+        if accuracy and variant.finished:
+            finals[number] = accuracy.mean
         density = _over_seeds(variant, lambda run: 100 * float(run.rounds[-1]["density"]))
         costs = [_over_seeds(variant, _whole_cost(AXES[p][3], units[p][1])) for p in shown]
         percent = (
@@ -58,7 +59,7 @@ def summary_table(study: Study) -> Table:
         "Costs are of the whole run, initial pruning included.",
         ("Method", "Seeds", "Accuracy (%)", "Density (%)", *costs_named),
         tuple(rows),
-        frozenset({(accuracies.index(max(accuracies)), 2)}),
+        frozenset({(max(finals, key=finals.__getitem__), 2)} if finals else ()),
     )
 
 
@@ -101,9 +102,10 @@ def _target_table(study: Study, target: float) -> Table:
         unit, scale = unit_for(max((e.mean for e in means.values()), default=0.0), kinds)
         columns.append(f"{axis} ({unit})" if unit else axis)
         cells.append([_reached_cell(means.get(v.key), scale, 0 if place == 1 else 2) for v in study.variants])
-        if means:
-            cheapest = min(means, key=lambda key: means[key].mean)
-            best.add(([v.key for v in study.variants].index(cheapest), len(columns) + 1))
+        # where a seed did not arrive, the mean is one of lucky seeds
+        sure = {n: means[v.key].mean for n, v in enumerate(study.variants) if _all_reached(v, reached[v.key])}
+        if sure:
+            best.add((min(sure, key=sure.__getitem__), len(columns) + 1))
     rows = [
         (v.label, f"{len(reached[v.key])} of {len(v.runs)}", *(column[place] for column in cells))
         for place, v in enumerate(study.variants)
@@ -117,6 +119,10 @@ def _target_table(study: Study, target: float) -> Table:
         tuple(rows),
         frozenset(best),
     )
+
+
+def _all_reached(variant: Variant, reached: Sequence[object]) -> bool:
+    return variant.finished and len(reached) == len(variant.runs)
 
 
 def _reached_cell(value: Estimate | None, scale: float, digits: int) -> str:
