@@ -9,10 +9,11 @@ import pytest
 from synthetic import LAYERS, TOTAL, write_run
 
 from prunefl.report import write_report
+from prunefl.report.costs import predicted_and_charged, prediction_figure
 from prunefl.report.curves import size_figure
 from prunefl.report.draw import draw
 from prunefl.report.palette import colours
-from prunefl.report.runs import find_runs
+from prunefl.report.runs import find_runs, read_run
 from prunefl.report.study import study
 from prunefl.report.write import Written
 from prunefl.training import train
@@ -117,6 +118,21 @@ def test_the_size_of_a_real_run_is_its_density_in_every_round(tmp_path: Path, me
     rounds = [record for record in run.records if record["kind"] == "round"]
     prunable = run.records[0]["prunable"] / 1000
     assert shown == {r["round"]: pytest.approx(r["density"] * prunable) for r in rounds}
+
+
+@pytest.mark.parametrize(("window", "left_out"), [("1", {50, 100}), ("3", {48, 49, 50, 98, 99, 100})])
+def test_predictions_are_compared_over_rounds_that_collect_no_importance(
+    tmp_path: Path, window: str, left_out: set[int]
+) -> None:
+    folder = write_run(tmp_path / "a", "prunefl", 0, f"importance.window={window}", rounds=100)
+    lines = (folder / "records.jsonl").read_text()
+    # a reconfiguration that came to the same masks has sent importance all the same
+    (folder / "records.jsonl").write_text(lines.replace('"reconfigured": true', '"reconfigured": false'))
+    charged = {r["round"]: r["seconds"]["total"] for r in rows(folder) if r["kind"] == "round"}
+    pairs = predicted_and_charged(read_run(folder))
+    assert [seconds for _, seconds in pairs] == [charged[n] for n in charged if n not in left_out]
+    told = study(find_runs([tmp_path])[0])
+    assert prediction_figure(told.plain).y_label == "Charged by the simulated clock (s)"
 
 
 def test_the_same_records_give_the_same_files(comparison: Path, tmp_path: Path) -> None:

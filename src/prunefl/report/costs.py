@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from prunefl.importance import in_window
 from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import r_squared
@@ -67,25 +68,26 @@ def _bars(
 
 
 def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
-    """Return measured against predicted seconds of rounds, with R² in the labels."""
+    """Return the seconds that rounds were charged against those predicted, with R² in the labels."""
     curves = []
     for variant in variants:
-        pairs = [pair for run in variant.runs for pair in predicted_and_measured(run)]
+        pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
         if pairs:
             curves.append(_points(variant, pairs))
     if not curves:
         return None
-    pairs = [pair for variant in variants for run in variant.runs for pair in predicted_and_measured(run)]
+    pairs = [pair for variant in variants for run in variant.runs for pair in predicted_and_charged(run)]
     fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
     largest = max(max(c.x[-1] or 0, *(y or 0 for y in c.y)) for c in curves)
     smallest = min(min(c.x[0] or 0, *(y or 0 for y in c.y)) for c in curves)
     return Lines(
         name="prediction",
-        title="Predicted against measured time of a round",
-        caption="Each point is a round that kept its masks; on the line the time model T(M) is exact. "
-        + (f"Over all rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
-        x_label="Predicted T(M) (s)",
-        y_label="Measured on the clock (s)",
+        title="Predicted against charged time of a round",
+        caption="Each point is a round that kept its masks and collected no importance; on the line the time model "
+        "T(M) foresees exactly what the simulated clock charged. "
+        + (f"Over these rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
+        x_label="Predicted by T(M) (s)",
+        y_label="Charged by the simulated clock (s)",
         curves=tuple(curves),
         lines=(Line("exact", [smallest, largest], [smallest, largest]),),
         group="prediction",
@@ -93,10 +95,10 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
     )
 
 
-def predicted_and_measured(run: Run) -> list[tuple[float, float]]:
-    """Return (T(M), seconds) of every round that has both and kept its masks.
+def predicted_and_charged(run: Run) -> list[tuple[float, float]]:
+    """Return (T(M), simulated seconds) of every round that has both and only trained.
 
-    A round that reconfigures also carries importance, which T(M) does not speak of.
+    Choosing masks anew and collecting importance cost time that T(M) does not speak of.
     """
     return [
         (float(record["predicted_seconds"]), float(record["seconds"]["total"]))
@@ -104,7 +106,17 @@ def predicted_and_measured(run: Run) -> list[tuple[float, float]]:
         if record.get("predicted_seconds") is not None
         and "total" in record.get("seconds", {})
         and not record.get("reconfigured")
+        and not _collected(run, record["round"])
     ]
+
+
+def _collected(run: Run, number: int) -> bool:
+    """Return whether PruneFL's clients collected importance in this round, by the run's settings."""
+    interval = run.config.get("pruning", {}).get("interval")
+    window = run.config.get("importance", {}).get("window", 1)
+    return (
+        run.method in ("prunefl", "further-only") and bool(interval) and in_window(number, interval, window)
+    )
 
 
 def _points(variant: Variant, pairs: Sequence[tuple[float, float]]) -> Curve:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prunefl.report.costs import predicted_and_measured, split_seconds
+from prunefl.report.costs import predicted_and_charged, split_seconds
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
@@ -157,7 +157,7 @@ def split_table(study: Study) -> Table:
         parts = [part for part in splits[0][0] if part != "initial pruning"]
         once = estimate([split["initial pruning"] for split, _ in splits])
         means = [estimate([split[part] / rounds for split, rounds in splits]) for part in parts]
-        pairs = [pair for run in variant.runs for pair in predicted_and_measured(run)]
+        pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
         fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
         cells = (spoken(mean) for mean in (once, *means))
         rows.append((variant.label, *cells, "–" if fit is None else f"{fit:.4f}"))
@@ -165,7 +165,8 @@ def split_table(study: Study) -> Table:
         "split",
         "Where the time goes",
         "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
-        "R² compares T(M) with the clock over all rounds; – where the time does not vary.",
+        "R² compares T(M) with the simulated clock over rounds that kept their masks and collected no importance; "
+        "– where the time does not vary.",
         (
             "Method",
             "Initial pruning (s)",
