@@ -172,6 +172,20 @@ def test_the_same_method_and_seed_twice_is_refused(tmp_path: Path) -> None:
         study(find_runs([tmp_path])[0])
 
 
+def test_a_second_report_leaves_nothing_of_the_first_and_all_of_the_users(tmp_path: Path) -> None:
+    for method in ("prunefl", "snip"):
+        write_run(tmp_path / "runs" / method, method, 0, rounds=20)
+    out = tmp_path / "out"
+    write_report([tmp_path / "runs"], out, targets=[0.1], figures=["svg"])
+    assert (out / "figures" / "layers-prunefl.svg").is_file()
+    own = [out / "figures" / "layers-mine.svg", out / "tables" / "notes.md"]
+    for path in own:
+        path.write_text("the user's")
+    second = write_report([tmp_path / "runs" / "snip"], out, targets=[0.2], figures=["svg"])
+    left = {path for folder in ("figures", "tables") for path in (out / folder).iterdir()}
+    assert left == {*second.files, *own}
+
+
 def test_a_target_must_be_a_fraction(comparison: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"target=80, must be between 0 and 1"):
         write_report([comparison], tmp_path, targets=[80])

@@ -1,6 +1,7 @@
 """Put a report together: the page, and beside it every figure and table as a file."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,10 @@ def write_report(
     files = _write_tables(sections, out)
     files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
+    former = _files_of(path)
     write_text(path, page(told, sections, goals, title, made_by, figures))
+    for stale in former - set(files):
+        stale.unlink(missing_ok=True)
     return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
 
 
@@ -94,6 +98,16 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
             written.append(out / "tables" / f"{table.name}.{ending}")
             write_text(written[-1], text)
     return written
+
+
+def _files_of(page: Path) -> set[Path]:
+    """Return the figures and tables that a page links to: what an earlier report wrote beside it."""
+    if not page.is_file():
+        return set()
+    links = re.findall(
+        r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', page.read_text(encoding="utf-8", errors="replace")
+    )
+    return {page.parent / link for link in links}
 
 
 def write_text(path: Path, text: str) -> None:
