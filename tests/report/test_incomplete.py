@@ -127,3 +127,22 @@ def test_best_is_only_who_is_finished_and_reached_the_target_with_every_seed(tmp
     assert target.best == {(0, place) for place in (2, 3, 4, 5)}
     assert summary_table(found).best == {(0, 2)}
     assert target_tables(found, [0.85])[0].best == frozenset()
+
+
+def test_runs_without_an_evaluation_have_no_accuracy_figure_and_no_best(tmp_path: Path) -> None:
+    for alpha in (0.1, 1.0):
+        settings = {"data.alpha": alpha}
+        folder = write_run(
+            tmp_path / "runs" / str(alpha),
+            "prunefl",
+            0,
+            f"data.alpha={alpha}",
+            rounds=9,
+            variant={"kind": "sweep", "settings": settings},
+        )
+        assert '"test_loss"' not in (folder / "records.jsonl").read_text()
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=["svg"])
+    figures = {path.stem for path in written.files if path.suffix == ".svg"}
+    assert not [name for name in figures if "accuracy" in name]
+    assert {"size", "sweep-data-alpha-density"} <= figures
+    assert "**" not in (tmp_path / "out" / "tables" / "summary.md").read_text().partition("\n")[2]

@@ -11,6 +11,7 @@ from prunefl.report.statistics import estimate, final_accuracy
 from prunefl.report.study import Study, Variant, label_of
 
 LIMITS = {"pruning.density_limit", "pruning.density_target"}
+Measure = Callable[[Run], float | None]
 
 
 def lottery_figures(study: Study) -> list[Lines]:
@@ -69,8 +70,8 @@ def sweep_figures(study: Study) -> list[Lines]:
 def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
     longest = max(float(run.rounds[-1]["total"]["seconds"]) for v in variants for run in v.runs)
     unit, scale = unit_for(longest, SECONDS)
-    measures: tuple[tuple[str, str, Callable[[Run], float]], ...] = (
-        ("Accuracy", "Final accuracy (%)", lambda run: 100 * (final_accuracy(run.evaluated) or 0.0)),
+    measures: tuple[tuple[str, str, Measure], ...] = (
+        ("Accuracy", "Final accuracy (%)", _final_percent),
         ("Density", "Final density (%)", lambda run: 100 * float(run.rounds[-1]["density"])),
         ("Time", f"Simulated time ({unit})", lambda run: float(run.rounds[-1]["total"]["seconds"]) / scale),
     )
@@ -82,13 +83,20 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
             x_label=key,
             y_label=y_label,
             curves=tuple(
-                _sweep_curve(key, family, measure, _most(y_label)) for family in _families(key, variants)
+                curve
+                for family in _families(key, variants)
+                if (curve := _sweep_curve(key, family, measure, _most(y_label))).x
             ),
             group=f"sweep-{key}",
             tab=tab,
         )
         for tab, y_label, measure in measures
     ]
+
+
+def _final_percent(run: Run) -> float | None:
+    accuracy = final_accuracy(run.evaluated)
+    return None if accuracy is None else 100 * accuracy
 
 
 def _most(y_label: str) -> float:
@@ -108,11 +116,14 @@ def _apart_from(key: str, variant: Variant) -> str:
     return label_of(variant.method, {name: v for name, v in variant.settings.items() if name != key})
 
 
-def _sweep_curve(key: str, family: Sequence[Variant], measure: Callable[[Run], float], most: float) -> Curve:
-    estimates = [estimate([measure(run) for run in variant.runs]) for variant in family]
-    banded = all(e.half is not None for e in estimates)
-    low = [max(0.0, e.mean - (e.half or 0)) for e in estimates] if banded else ()
-    high = [min(most, e.mean + (e.half or 0)) for e in estimates] if banded else ()
-    x = [float(variant.settings[key]) for variant in family]
+def _sweep_curve(key: str, family: Sequence[Variant], measure: Measure, most: float) -> Curve:
+    measured = {
+        float(variant.settings[key]): [value for run in variant.runs if (value := measure(run)) is not None]
+        for variant in family
+    }
+    estimates = {x: estimate(values) for x, values in measured.items() if values}
+    banded = all(e.half is not None for e in estimates.values())
+    low = [max(0.0, e.mean - (e.half or 0)) for e in estimates.values()] if banded else ()
+    high = [min(most, e.mean + (e.half or 0)) for e in estimates.values()] if banded else ()
     label = _apart_from(key, family[0])
-    return Curve(family[0].key, label, x, [e.mean for e in estimates], low, high)
+    return Curve(family[0].key, label, list(estimates), [e.mean for e in estimates.values()], low, high)

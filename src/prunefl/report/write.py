@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prunefl.report.costs import prediction_figure, split_figures
 from prunefl.report.curves import accuracy_figures, size_figure
 from prunefl.report.draw import ENDINGS, draw
+from prunefl.report.figures import Figure, Lines
 from prunefl.report.formats import to_csv, to_latex, to_markdown
 from prunefl.report.layers import heat_figures
 from prunefl.report.page import Section, page
@@ -66,7 +67,7 @@ def write_report(
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
-    """Return the report's sections; one without runs to fill it is left out."""
+    """Return the report's sections; a figure or section without runs to fill it is left out."""
     plain = told.plain
     prediction = prediction_figure(plain)
     sections = [
@@ -81,7 +82,12 @@ def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
         Section("limits", "Limited and targeted sizes", tuple(limit_figures(told))),
         Section("sweep", "Sweep", tuple(sweep_figures(told))),
     ]
-    return [section for section in sections if section.figures or section.tables]
+    filled = [replace(section, figures=tuple(filter(_has_curves, section.figures))) for section in sections]
+    return [section for section in filled if section.figures or section.tables]
+
+
+def _has_curves(figure: Figure) -> bool:
+    return not isinstance(figure, Lines) or bool(figure.curves)
 
 
 def _draw_figures(told: Study, sections: Sequence[Section], out: Path, endings: Sequence[str]) -> list[Path]:
