@@ -211,3 +211,10 @@ def test_a_sweep_is_drawn_against_its_setting(tmp_path: Path) -> None:
     assert [row["Method"] for row in table(written, "summary")] == [
         f"PruneFL, alpha {a}" for a in (0.1, 1.0, 10.0)
     ]
+    # no value of the sweep may speak for the method at the head of the page
+    assert "final accuracy of" not in written.page.read_text()
+
+
+def test_the_page_begins_with_prunefl_beside_conventional_fl(written: Written) -> None:
+    text = written.page.read_text()
+    assert "<span>final accuracy of PruneFL</span><small>Conventional FL: " in text

@@ -54,16 +54,21 @@ def _plural(count: int, word: str) -> str:
 
 
 def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
-    """Return PruneFL's accuracy, size, time and bytes beside conventional FL's, as far as both are there."""
-    ours = next((v for v in study.plain if v.method == "prunefl"), None)
-    theirs = next((v for v in study.plain if v.method == "conventional"), None)
+    """Return PruneFL's accuracy, size, time and bytes beside conventional FL's, as far as both are there.
+
+    A sweep has none: its first value is no better than its others to speak for the method.
+    """
+    ours = next((v for v in study.usual if v.method == "prunefl"), None)
+    theirs = next((v for v in study.usual if v.method == "conventional"), None)
     if ours is None or (accuracy := _accuracy(ours)) is None:
         return []
     other = _accuracy(theirs) if theirs else None
-    beside = f"conventional FL: {other}" if other else "mean of the last five evaluations"
+    beside = f"{theirs.label}: {other}" if theirs and other else "mean of the last five evaluations"
     density = estimate([100 * float(run.rounds[-1]["density"]) for run in ours.runs])
     cards = [
-        Card(accuracy.partition(" ")[0], accuracy.partition(" ")[2], "final accuracy of PruneFL", beside),
+        Card(
+            accuracy.partition(" ")[0], accuracy.partition(" ")[2], f"final accuracy of {ours.label}", beside
+        ),
         Card(f"{density.mean:.1f}", "%", "of the weights are left", "found by PruneFL itself"),
     ]
     return cards + (_savings(ours, theirs, targets) if theirs else [])

@@ -68,10 +68,14 @@ class Study:
     notes: tuple[str, ...]
 
     @property
+    def usual(self) -> tuple[Variant, ...]:
+        """Return each method as it is, without settings that set it apart."""
+        return tuple(v for v in self.variants if v.kind == "method" and not v.settings)
+
+    @property
     def plain(self) -> tuple[Variant, ...]:
         """Return the variants for the main figures: each method as it is, or else all there are."""
-        plain = tuple(v for v in self.variants if v.kind == "method" and not v.settings)
-        return plain if plain else self.variants
+        return self.usual or self.variants
 
 
 def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()) -> Study:
