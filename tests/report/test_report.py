@@ -152,26 +152,6 @@ def test_the_same_figure_gives_the_same_bytes(comparison: Path, tmp_path: Path) 
     assert [path.read_bytes() for path in draw(figure, colours(told.variants), tmp_path)] == first
 
 
-def test_runs_of_different_configs_are_refused_unless_the_difference_is_named(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "snip", 0, "data.alpha=0.5", rounds=20)
-    write_run(tmp_path / "b", "snip", 0, "data.alpha=0.1", rounds=20)
-    with pytest.raises(
-        ValueError, match=r"different configs mixed: data.alpha is 0.5 in .* and 0.1 .* --by data.alpha"
-    ):
-        study(find_runs([tmp_path])[0])
-    told = study(find_runs([tmp_path])[0], ["data.alpha"])
-    assert [variant.label for variant in told.variants] == ["SNIP, alpha 0.1", "SNIP, alpha 0.5"]
-    with pytest.raises(ValueError, match=r"--by data.beta: no such setting"):
-        study(find_runs([tmp_path])[0], ["data.beta"])
-
-
-def test_the_same_method_and_seed_twice_is_refused(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "snip", 3, rounds=20)
-    write_run(tmp_path / "b", "snip", 3, rounds=20)
-    with pytest.raises(ValueError, match="both are snip with seed 3"):
-        study(find_runs([tmp_path])[0])
-
-
 def test_a_second_report_leaves_nothing_of_the_first_and_all_of_the_users(tmp_path: Path) -> None:
     for method in ("prunefl", "snip"):
         write_run(tmp_path / "runs" / method, method, 0, rounds=20)

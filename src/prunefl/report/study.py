@@ -30,6 +30,7 @@ _FREE = {
     *("run.eval_batch", "run.target_accuracy", "pruning.density", "pruning.masks", "model.init_seed"),
     "data.dir",
 }
+_OFF_AT_ZERO = {"pruning.density", "pruning.density_limit", "pruning.density_target"}
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,11 @@ def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()
     groups: dict[tuple[str, str], list[Run]] = {}
     labels: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
     for run in runs:
-        settings = {**chosen[run.folder], **run.variant.get("settings", {})}
+        own = run.variant.get("settings", {})
+        settings = {**chosen[run.folder], **own}
         kind = str(run.variant.get("kind", "method"))
-        label = str(run.variant.get("label") or label_of(run.method, settings))
+        label = str(run.variant.get("label") or label_of(run.method, own))
+        label = _with_settings(label, {key: value for key, value in settings.items() if key not in own})
         groups.setdefault((kind, label), []).append(run)
         labels[kind, label] = run.method, settings
     ordered = sorted(groups, key=lambda group: _rank(group, *labels[group]))
@@ -122,18 +125,36 @@ def _variant(
 
 def label_of(method: str, settings: Mapping[str, Any]) -> str:
     """Return a variant's name for readers: 'SNIP at 30 %', 'PruneFL, limit 10 %', 'PruneFL, alpha 0.1'."""
-    label = METHOD_LABELS.get(method, method)
-    rest = dict(settings)
+    return _with_settings(METHOD_LABELS.get(method, method), settings)
+
+
+def _with_settings(label: str, settings: Mapping[str, Any]) -> str:
+    rest = _given(settings)
     if "pruning.density" in rest:
         label += f" at {100 * float(rest.pop('pruning.density')):g} %"
     return ", ".join([label, *(_setting(key, value) for key, value in rest.items())])
 
 
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without those whose zero says that nothing was given."""
+    return {key: value for key, value in settings.items() if value or key not in _OFF_AT_ZERO}
+
+
 def _setting(key: str, value: Any) -> str:
-    name = key.partition(".")[2].replace("_", " ")
+    name = key.rpartition(".")[2].replace("_", " ")
     if name.startswith("density ") and isinstance(value, int | float):
         return f"{name.removeprefix('density ')} {100 * value:g} %"
+    if key == "fleet":
+        return f"fleet of {' + '.join(map(_devices, value))}" if value else "no fleet"
     return f"{name} {value}"
+
+
+def _devices(group: Mapping[str, Any]) -> str:
+    """Return a group of a fleet in words: '9 × raspberry-pi-4 (latency 0.1)'."""
+    rest = {key: value for key, value in group.items() if key not in ("device", "count") and value}
+    words = ", ".join(f"{key} {value:g}" for key, value in rest.items())
+    count = f"{group['count']} × " if group.get("count") else ""
+    return f"{count}{group.get('device')}" + (f" ({words})" if words else "")
 
 
 def _rank(group: tuple[str, str], method: str, settings: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -173,18 +194,23 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
-    settings = flat(run.config)
+    settings = _settings(run)
     for key in by:
         if key not in settings:
             raise ValueError(f"--by {key}: no such setting in {run.folder / 'config.toml'}")
-    return {key: settings[key] for key in by}
+    return _given({key: settings[key] for key in by})
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return all settings of a run; a config without [[fleet]] has an empty one."""
+    return {"fleet": [], **flat(run.config)} if run.config else {}
 
 
 def refuse_mixture(runs: Sequence[Run], allowed: set[str]) -> None:
     """Refuse runs whose configs differ in a setting that is not being compared."""
     seen: dict[str, tuple[Any, Run]] = {}
     for run in runs:
-        settings = flat(run.config) or {key: run.header.get(key) for key in ("model", "data")}
+        settings = _settings(run) or {key: run.header.get(key) for key in ("model", "data")}
         for key, value in settings.items():
             first, where = seen.setdefault(key, (value, run))
             if key not in _FREE | allowed and first != value:
