@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import write_run
+from synthetic import TOTAL, write_run
 
 from prunefl.report import write_report
 from prunefl.report.curves import accuracy_figures, size_figure
+from prunefl.report.figures import Line
 from prunefl.report.layers import heat_figures
 from prunefl.report.runs import find_runs, read_run
+from prunefl.report.special import limit_figures
 from prunefl.report.study import Study, study
 from prunefl.report.tables import summary_table, target_tables
 
@@ -146,3 +148,15 @@ def test_runs_without_an_evaluation_have_no_accuracy_figure_and_no_best(tmp_path
     assert not [name for name in figures if "accuracy" in name]
     assert {"size", "sweep-data-alpha-density"} <= figures
     assert "**" not in (tmp_path / "out" / "tables" / "summary.md").read_text().partition("\n")[2]
+
+
+def test_the_limit_of_an_unfinished_run_goes_to_its_last_round_though_all_runs_have_it(
+    tmp_path: Path,
+) -> None:
+    limits = ("pruning.density_limit=0.5", "pruning.density_target=0.1")
+    cut(write_run(tmp_path / "a", "prunefl", 0, *limits, rounds=60), 20)
+    size, accuracy = limit_figures(told(tmp_path))
+    assert (size.name, accuracy.name) == ("limited-size", "limited-accuracy-time")
+    assert size.lines == (
+        Line("limit of PruneFL (unfinished)", [0, 60], pytest.approx([0.5 * TOTAL / 1e6, 0.1 * TOTAL / 1e6])),
+    )

@@ -146,10 +146,10 @@ def _size_at(run: Run, at: float, total: int, local_steps: int) -> float:
     return size
 
 
-def limit_lines(settings: Mapping[str, Any], rounds: int, total: int, scale: float) -> tuple[Line, ...]:
+def limit_lines(settings: Mapping[str, float], rounds: int, total: int, scale: float) -> tuple[Line, ...]:
     """Return d_max(r) as a line from round 0 to the last, if a limit or target is set."""
-    limit = float(settings.get("pruning.density_limit", 0) or 0)
-    target = float(settings.get("pruning.density_target", 0) or 0)
+    limit = settings.get("pruning.density_limit", 0.0)
+    target = settings.get("pruning.density_target", 0.0)
     if not limit and not target:
         return ()
     ends = [(limit or 1.0) * total / scale, (target or limit) * total / scale]

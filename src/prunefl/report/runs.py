@@ -46,6 +46,11 @@ class Run:
         return int(self.header["seed"])
 
     @property
+    def planned(self) -> int:
+        """Return how many rounds the run is to have."""
+        return int(self.config.get("run", {}).get("rounds", self.rounds[-1]["round"]))
+
+    @property
     def evaluated(self) -> list[Mapping[str, Any]]:
         """Return the rounds in which accuracy was measured."""
         return [record for record in self.rounds if record.get("accuracy") is not None]

@@ -8,9 +8,9 @@ from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate, final_accuracy
-from prunefl.report.study import Study, Variant, label_of
+from prunefl.report.study import Study, Variant, flat, label_of
 
-LIMITS = {"pruning.density_limit", "pruning.density_target"}
+LIMITS = ("pruning.density_limit", "pruning.density_target")
 Measure = Callable[[Run], float | None]
 
 
@@ -37,7 +37,7 @@ def snip_figures(study: Study) -> list[Lines]:
 
 def limit_figures(study: Study) -> list[Lines]:
     """Return size and accuracy of runs with a size limit or target, beside the run without."""
-    limited = [v for v in study.variants if v.method == "prunefl" and LIMITS & v.settings.keys()]
+    limited = [v for v in study.variants if v.method == "prunefl" and _limits(v)]
     if not limited:
         return []
     shown = [*(v for v in study.plain if v.method == "prunefl" and v not in limited), *limited]
@@ -47,13 +47,19 @@ def limit_figures(study: Study) -> list[Lines]:
     lines = [
         replace(line, label=f"limit of {variant.label}")
         for variant in limited
-        for line in limit_lines(variant.settings, int(variant.runs[0].rounds[-1]["round"]), total, scale)
+        for line in limit_lines(_limits(variant), variant.runs[0].planned, total, scale)
     ]
     accuracy = accuracy_figures(shown, "limited-accuracy", "Accuracy with limited and targeted size")[0]
     return [
         replace(size, lines=tuple(lines), group="limited", tab="Size"),
         replace(accuracy, group="limited", tab="Accuracy"),
     ]
+
+
+def _limits(variant: Variant) -> dict[str, float]:
+    """Return the limit and target that its runs were given, whether to set it apart or to every run."""
+    given = {**flat(variant.runs[0].config), **variant.settings}
+    return {key: float(given[key]) for key in LIMITS if given.get(key)}
 
 
 def sweep_figures(study: Study) -> list[Lines]:
