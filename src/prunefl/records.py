@@ -1,7 +1,7 @@
 """What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -51,15 +51,17 @@ def _lines(path: Path) -> Iterator[Record]:
                 return
 
 
-def final_accuracy(records: list[Record]) -> float | None:
-    """Return the mean of the last five evaluations, or None before the first."""
-    seen = [record["accuracy"] for record in records if record["kind"] == "round" and "accuracy" in record]
-    return sum(seen[-5:]) / len(seen[-5:]) if seen else None
+def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rounds in which accuracy was measured."""
+    return (r for r in records if r["kind"] == "round" and r.get("accuracy") is not None)
 
 
-def cost_to_reach(records: list[Record], accuracy: float) -> Record | None:
+def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the mean of the last five evaluations (SPEC), or None before the first."""
+    last = [float(record["accuracy"]) for record in evaluations(records)][-5:]
+    return sum(last) / len(last) if last else None
+
+
+def cost_to_reach(records: Iterable[Mapping[str, Any]], accuracy: float) -> Mapping[str, Any] | None:
     """Return the round's record, with its totals, at which the accuracy was first reached, or None."""
-    for record in records:
-        if record["kind"] == "round" and record.get("accuracy", -1.0) >= accuracy:
-            return record
-    return None
+    return next((record for record in evaluations(records) if record["accuracy"] >= accuracy), None)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from prunefl.records import evaluations
 from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate
@@ -63,7 +64,7 @@ def _accuracy_curve(variant: Variant, cost: Cost, scale: float) -> Curve:
     """Return the mean curve: a round's accuracy over seeds, at the mean of what that round had cost."""
     at_round: dict[int, list[Record]] = {}
     for run in variant.runs:
-        for record in run.evaluated:
+        for record in evaluations(run.rounds):
             at_round.setdefault(record["round"], []).append(record)
     # an unfinished seed must not make the mean jump where it stops
     most = max(map(len, at_round.values()), default=0)

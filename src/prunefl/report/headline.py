@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prunefl.records import cost_to_reach, final_accuracy
 from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
-from prunefl.report.statistics import estimate, final_accuracy, first_reaching
+from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant
 
 MODEL_NAMES = {"conv2": "Conv-2", "vgg11": "VGG-11", "resnet18": "ResNet-18", "lenet300100": "LeNet-300-100"}
@@ -75,7 +76,7 @@ def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
 
 
 def _accuracy(variant: Variant) -> str | None:
-    finals = [100 * f for run in variant.runs if (f := final_accuracy(run.evaluated)) is not None]
+    finals = [100 * f for run in variant.runs if (f := final_accuracy(run.rounds)) is not None]
     if not finals:
         return None
     value = estimate(finals)
@@ -85,8 +86,8 @@ def _accuracy(variant: Variant) -> str | None:
 def _savings(ours: Variant, theirs: Variant, targets: Sequence[float]) -> list[Card]:
     """Return how much less the highest target that both reach costs PruneFL."""
     for target in sorted(targets, reverse=True):
-        mine = [r for run in ours.runs if (r := first_reaching(run.evaluated, target))]
-        full = [r for run in theirs.runs if (r := first_reaching(run.evaluated, target))]
+        mine = [r for run in ours.runs if (r := cost_to_reach(run.rounds, target))]
+        full = [r for run in theirs.runs if (r := cost_to_reach(run.rounds, target))]
         if len(mine) == len(ours.runs) and len(full) == len(theirs.runs):
             return [
                 _saving("simulated time", target, _mean(mine, "seconds"), _mean(full, "seconds"), SECONDS),

@@ -50,11 +50,6 @@ class Run:
         """Return how many rounds the run is to have."""
         return int(self.config.get("run", {}).get("rounds", self.rounds[-1]["round"]))
 
-    @property
-    def evaluated(self) -> list[Mapping[str, Any]]:
-        """Return the rounds in which accuracy was measured."""
-        return [record for record in self.rounds if record.get("accuracy") is not None]
-
 
 def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
     """Return every run in or below the folders that has a round to show, and notes on those that have none.

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from prunefl.records import final_accuracy
 from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
-from prunefl.report.statistics import estimate, final_accuracy
+from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant, flat, label_of
 
 LIMITS = ("pruning.density_limit", "pruning.density_target")
@@ -101,7 +102,7 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
 
 
 def _final_percent(run: Run) -> float | None:
-    accuracy = final_accuracy(run.evaluated)
+    accuracy = final_accuracy(run.rounds)
     return None if accuracy is None else 100 * accuracy
 
 

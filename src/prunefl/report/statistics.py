@@ -1,12 +1,8 @@
-"""Means over seeds with 95 % confidence, cost to reach an accuracy, and R²."""
+"""Means over seeds with 95 % confidence, and R²."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-LAST = 5
-"""Final accuracy is the mean of so many evaluations (SPEC)."""
 
 # 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom: two-sided 95 %
 _T = (
@@ -41,17 +37,6 @@ def estimate(values: Sequence[float]) -> Estimate:
         return Estimate(mean, None, len(values))
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return Estimate(mean, t_quantile(len(values) - 1) * math.sqrt(variance / len(values)), len(values))
-
-
-def final_accuracy(evaluated: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean accuracy of the last five evaluations, or None before the first."""
-    last = [float(record["accuracy"]) for record in evaluated[-LAST:]]
-    return math.fsum(last) / len(last) if last else None
-
-
-def first_reaching(evaluated: Sequence[Mapping[str, Any]], target: float) -> Mapping[str, Any] | None:
-    """Return the first evaluated round whose accuracy is at least the target."""
-    return next((record for record in evaluated if record["accuracy"] >= target), None)
 
 
 def r_squared(predicted: Sequence[float], measured: Sequence[float]) -> float | None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from prunefl.records import cost_to_reach, final_accuracy
 from prunefl.report.costs import predicted_and_charged, split_seconds
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
 from prunefl.report.runs import Run
-from prunefl.report.statistics import Estimate, estimate, final_accuracy, first_reaching, r_squared
+from prunefl.report.statistics import Estimate, estimate, r_squared
 from prunefl.report.study import Study, Variant
 
 
@@ -40,7 +41,7 @@ def summary_table(study: Study) -> Table:
     shown = [place for place in range(len(AXES)) if names[place]]
     rows, finals = [], {}
     for number, variant in enumerate(study.variants):
-        accuracy = _over_seeds(variant, lambda run: final_accuracy(run.evaluated))
+        accuracy = _over_seeds(variant, lambda run: final_accuracy(run.rounds))
         if accuracy and variant.finished:
             finals[number] = accuracy.mean
         density = _over_seeds(variant, lambda run: 100 * float(run.rounds[-1]["density"]))
@@ -78,7 +79,7 @@ def _over_seeds(variant: Variant, measure: Callable[[Run], float | None]) -> Est
 
 def default_targets(study: Study) -> list[float]:
     """Return the two highest tenths (or twentieths, of a weak result) below the best final accuracy."""
-    finals = [final_accuracy(run.evaluated) or 0.0 for v in study.variants for run in v.runs]
+    finals = [final_accuracy(run.rounds) or 0.0 for v in study.variants for run in v.runs]
     step = 10 if max(finals) > 0.25 else 5
     highest = int(100 * max(finals) - 0.5) // step * step
     asked = [float(study.config.get("run", {}).get("target_accuracy", 0.0))]
@@ -92,7 +93,7 @@ def target_tables(study: Study, targets: Sequence[float]) -> list[Table]:
 
 def _target_table(study: Study, target: float) -> Table:
     reached = {
-        variant.key: [r for run in variant.runs if (r := first_reaching(run.evaluated, target))]
+        variant.key: [r for run in variant.runs if (r := cost_to_reach(run.rounds, target))]
         for variant in study.variants
     }
     columns, cells, best = [], [], set()
