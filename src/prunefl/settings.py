@@ -3,7 +3,7 @@
 import difflib
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -91,6 +91,17 @@ def _spoken(kind: Any) -> str:
     if typing.get_origin(kind) is tuple:
         return 'a list of texts, such as ["a", "b"]'
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a config as section.key -> value."""
+    values: dict[str, Any] = {}
+    for section, table in config.items():
+        if isinstance(table, Mapping):
+            values |= {f"{section}.{key}": value for key, value in table.items()}
+        else:
+            values[section] = table
+    return values
 
 
 def to_toml(config: Any, comments: bool) -> str:

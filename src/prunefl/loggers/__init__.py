@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from prunefl.settings import flat
+
 Record = Mapping[str, Any]
 NAMES = ("tensorboard", "mlflow", "wandb")
 
@@ -76,10 +78,4 @@ def scalars(record: Record) -> Iterator[tuple[str, float]]:
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the config as section.key -> text."""
-    flat: dict[str, str] = {}
-    for section, table in config.items():
-        if isinstance(table, Mapping):
-            flat |= {f"{section}.{key}": str(value) for key, value in table.items()}
-        else:
-            flat[section] = str(table)
-    return flat
+    return {key: str(value) for key, value in flat(config).items()}

@@ -10,8 +10,9 @@ from typing import Any
 from prunefl.report.figures import Figure
 from prunefl.report.headline import cards_of, facts_of, title_of
 from prunefl.report.palette import colours
-from prunefl.report.study import Study, flat
+from prunefl.report.study import Study
 from prunefl.report.tables import Table
+from prunefl.settings import flat
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,8 @@ from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate
-from prunefl.report.study import Study, Variant, flat, label_of
+from prunefl.report.study import Study, Variant, label_of
+from prunefl.settings import flat
 
 LIMITS = ("pruning.density_limit", "pruning.density_target")
 Measure = Callable[[Run], float | None]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prunefl.report.runs import Run
+from prunefl.settings import flat
 
 METHOD_LABELS: Mapping[str, str] = {
     "prunefl": "PruneFL",
@@ -180,17 +181,6 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
             )
         by_seed[run.seed] = run
     return tuple(by_seed[seed] for seed in sorted(by_seed))
-
-
-def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config as section.key -> value."""
-    settings: dict[str, Any] = {}
-    for section, table in config.items():
-        if isinstance(table, Mapping):
-            settings |= {f"{section}.{key}": value for key, value in table.items()}
-        else:
-            settings[section] = table
-    return settings
 
 
 def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
