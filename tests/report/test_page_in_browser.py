@@ -95,6 +95,12 @@ def test_bars_and_maps_can_be_read(page: Page) -> None:
     assert "%" in page.run("document.getElementById('tip').innerText")
 
 
+def test_every_part_of_the_time_has_a_colour_of_its_own(page: Page) -> None:
+    bars = "[...document.querySelectorAll('#panel-cost-run rect')].map((bar) => getComputedStyle(bar).fill)"
+    # initial pruning and four parts of a round
+    assert len(set(page.run(bars)) - {"none", "rgb(0, 0, 0)"}) == 5
+
+
 def test_the_theme_can_be_changed(page: Page) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     before = page.run(colour)

@@ -2,7 +2,6 @@
 /* Draw figures as SVG. Colours come from CSS variables, so that a theme needs no new drawing. */
 const charts = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const PARTS = ["initial pruning", "compute", "upload", "download", "overhead"];
   const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 
   function node(name, attributes, parent, text) {
@@ -131,6 +130,8 @@ const charts = (() => {
     return { ...view, shown };
   }
 
+  const partColour = (part) => `var(--part-${part.replace(" ", "-")})`;
+
   function bars(figure, place, width, context) {
     const rows = figure.variants.map((variant, index) => ({ variant, index })).filter((row) => context.visible(row.variant));
     const left = Math.min(190, width * 0.34), height = rows.length * 38 + 48;
@@ -147,7 +148,7 @@ const charts = (() => {
       let from = 0;
       for (const [part, values] of figure.parts) {
         const value = values[row.index];
-        if (value > 0) node("rect", { x: x(from), y: top, width: Math.max(0.4, x(from + value) - x(from)), height: 25, fill: `var(--part-${PARTS.indexOf(part)})`, "data-curve": row.variant }, svg);
+        if (value > 0) node("rect", { x: x(from), y: top, width: Math.max(0.4, x(from + value) - x(from)), height: 25, fill: partColour(part), "data-curve": row.variant }, svg);
         from += value;
       }
       node("text", { class: "name", x: x(totals[line]) + 7, y: top + 17 }, svg, spoken(totals[line]));
@@ -157,7 +158,7 @@ const charts = (() => {
     key.className = "parts";
     for (const [part] of figure.parts) {
       const item = document.createElement("span"), mark = document.createElement("i");
-      mark.style.background = `var(--part-${PARTS.indexOf(part)})`;
+      mark.style.background = partColour(part);
       item.append(mark, part);
       key.append(item);
     }
@@ -195,5 +196,5 @@ const charts = (() => {
     return { svg, x, left, rowHeight, top: 10 };
   }
 
-  return { node, lines, bars, heat, spoken };
+  return { node, lines, bars, heat, partColour, spoken };
 })();

@@ -8,12 +8,13 @@ from prunefl.report.runs import Run
 from prunefl.report.statistics import r_squared
 from prunefl.report.study import Variant
 
+INITIAL = "initial pruning"
 PARTS = ("compute", "upload", "download", "overhead")
 
 
 def split_seconds(run: Run) -> dict[str, float]:
     """Return the run's simulated seconds by part; initial pruning is a part of its own."""
-    split = {"initial pruning": float((run.initial or {}).get("seconds", {}).get("total", 0.0))}
+    split = {INITIAL: float((run.initial or {}).get("seconds", {}).get("total", 0.0))}
     return split | {
         part: sum(float(record.get("seconds", {}).get(part, 0.0)) for record in run.rounds) for part in PARTS
     }
@@ -24,7 +25,7 @@ def split_figures(variants: Sequence[Variant]) -> list[Bars]:
     means = [_mean([split_seconds(run) for run in variant.runs]) for variant in variants]
     rounds = [sum(len(run.rounds) for run in v.runs) / len(v.runs) for v in variants]
     per_round = [
-        {part: value / count for part, value in mean.items() if part != "initial pruning"}
+        {part: value / count for part, value in mean.items() if part != INITIAL}
         for mean, count in zip(means, rounds, strict=True)
     ]
     return [

@@ -1,4 +1,4 @@
-"""Figures as SVG and PDF files for papers; the only home of matplotlib in the report."""
+"""Figures as SVG and PDF files for papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from prunefl.report.figures import Bars, Figure, Heat, Lines
+from prunefl.report.palette import PART_COLOURS
 
 Palette = Mapping[str, tuple[str, str, str]]
-PART_COLOURS = ("#8d6e63", "#2f6f9f", "#e0a030", "#6aa84f", "#9aa5b1")
 ENDINGS = ("svg", "pdf")
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
@@ -92,18 +92,13 @@ def _lines(axes: Any, figure: Lines, palette: Palette) -> None:
 
 def _bars(axes: Any, figure: Bars) -> None:
     left = [0.0] * len(figure.labels)
-    for (part, values), colour in zip(figure.parts, _part_colours(figure), strict=True):
-        axes.barh(figure.labels, values, left=left, color=colour, label=part, height=0.62)
+    for part, values in figure.parts:
+        axes.barh(figure.labels, values, left=left, color=PART_COLOURS[part][0], label=part, height=0.62)
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(figure.x_label)
     axes.legend(fontsize=7.5, ncols=len(figure.parts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
-def _part_colours(figure: Bars) -> list[str]:
-    names = ("initial pruning", "compute", "upload", "download", "overhead")
-    return [PART_COLOURS[names.index(part)] if part in names else "#333333" for part, _ in figure.parts]
 
 
 def _heat(canvas: Any, axes: Any, figure: Heat) -> None:

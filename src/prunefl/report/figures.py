@@ -43,7 +43,6 @@ class Lines:
         name: file name without ending, unique in a report.
         tab: short name where several figures share a place, or empty.
         group: figures of one group share a place in the page.
-        y_range: fixed ends of the y axis, or None.
     """
 
     name: str

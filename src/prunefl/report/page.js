@@ -127,8 +127,7 @@
     const row = view.rows[line];
     if (!row) { tip.hidden = true; return; }
     view.at = line;
-    const names = ["initial pruning", "compute", "upload", "download", "overhead"];
-    const rows = view.figure.parts.map(([part, values]) => [`var(--part-${names.indexOf(part)})`, part, `${charts.spoken(values[row.index])} (${((100 * values[row.index]) / (view.totals[line] || 1)).toFixed(0)} %)`]);
+    const rows = view.figure.parts.map(([part, values]) => [charts.partColour(part), part, `${charts.spoken(values[row.index])} (${((100 * values[row.index]) / (view.totals[line] || 1)).toFixed(0)} %)`]);
     show(`${view.figure.labels[row.index]}: ${charts.spoken(view.totals[line])}`, rows);
   }
 

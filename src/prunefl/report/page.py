@@ -9,7 +9,7 @@ from typing import Any
 
 from prunefl.report.figures import Figure
 from prunefl.report.headline import cards_of, facts_of, title_of
-from prunefl.report.palette import colours
+from prunefl.report.palette import PART_COLOURS, colours
 from prunefl.report.study import Study
 from prunefl.report.tables import Table
 from prunefl.settings import flat
@@ -46,6 +46,8 @@ def page(
         cards=cards_of(study, targets),
         variants=study.variants,
         colours=colours(study.variants),
+        light=_colour_variables(study, 0),
+        dark=_colour_variables(study, 1),
         sections=sections,
         groups=groups_of,
         drawn=drawn,
@@ -65,6 +67,13 @@ def groups_of(section: Section) -> list[tuple[str, list[Figure]]]:
     for figure in section.figures:
         groups.setdefault(figure.group or figure.name, []).append(figure)
     return list(groups.items())
+
+
+def _colour_variables(study: Study, theme: int) -> str:
+    """Return the colours of variants and cost parts as CSS variables; theme 0 is light, 1 dark."""
+    variants = {key: pair[theme] for key, pair in colours(study.variants).items()}
+    parts = {f"part-{part.replace(' ', '-')}": pair[theme] for part, pair in PART_COLOURS.items()}
+    return " ".join(f"--{name}: {colour};" for name, colour in (variants | parts).items())
 
 
 def _data(sections: Sequence[Section], study: Study) -> str:

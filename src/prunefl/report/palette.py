@@ -1,5 +1,6 @@
-"""One colour and dash for each method, the same in every report."""
+"""One colour and dash for each method and one colour for each part of the time, the same in every report."""
 
+from prunefl.report.costs import INITIAL, PARTS
 from prunefl.report.study import Variant
 
 # PruneFL stands out; neighbours differ in hue, lightness and dash, for colour-blind eyes and grey print
@@ -22,6 +23,17 @@ _METHODS = {
 _OTHERS = (
     *(("#d1495b", "#ff7a8a"), ("#1b7ab8", "#5cb8f2"), ("#3a9d5d", "#6fd695"), ("#c07f00", "#f2b63c")),
     *(("#7a4fb0", "#b894ee"), ("#00838f", "#4dd0dd"), ("#8d6e63", "#c9aa9f"), ("#4361ee", "#8ea2ff")),
+)
+# colour on white, colour on black
+PART_COLOURS = dict(
+    zip(
+        (INITIAL, *PARTS),
+        (
+            *(("#8d6e63", "#b59488"), ("#2f6f9f", "#5a9fd0"), ("#e0a030", "#e8b75c")),
+            *(("#6aa84f", "#8cc474"), ("#9aa5b1", "#76828f")),
+        ),
+        strict=True,
+    )
 )
 _DASHES = ("", "8 4", "3 3", "7 3 2 3", "1 3")
 

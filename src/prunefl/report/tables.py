@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from prunefl.records import cost_to_reach, final_accuracy
-from prunefl.report.costs import predicted_and_charged, split_seconds
+from prunefl.report.costs import INITIAL, PARTS, predicted_and_charged, split_seconds
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
@@ -155,9 +155,8 @@ def split_table(study: Study) -> Table:
     rows = []
     for variant in study.variants:
         splits = [(split_seconds(run), len(run.rounds)) for run in variant.runs]
-        parts = [part for part in splits[0][0] if part != "initial pruning"]
-        once = estimate([split["initial pruning"] for split, _ in splits])
-        means = [estimate([split[part] / rounds for split, rounds in splits]) for part in parts]
+        once = estimate([split[INITIAL] for split, _ in splits])
+        means = [estimate([split[part] / rounds for split, rounds in splits]) for part in PARTS]
         pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
         fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
         cells = (spoken(mean) for mean in (once, *means))
@@ -168,14 +167,6 @@ def split_table(study: Study) -> Table:
         "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
         "R² compares T(M) with the simulated clock over rounds that kept their masks and collected no importance; "
         "– where the time does not vary.",
-        (
-            "Method",
-            "Initial pruning (s)",
-            "Compute (s)",
-            "Upload (s)",
-            "Download (s)",
-            "Overhead (s)",
-            "R² of T",
-        ),
+        ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *PARTS)), "R² of T"),
         tuple(rows),
     )
