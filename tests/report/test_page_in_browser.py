@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from browser import Page, chromium, opened
+from synthetic import write_run
 
+from prunefl.report import write_report
 from prunefl.report.write import Written
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium is installed")
@@ -76,13 +78,21 @@ def test_values_can_be_read_with_the_pointer(page: Page) -> None:
     assert page.run("document.getElementById('tip').hidden")
 
 
+def test_a_curve_is_not_read_left_of_its_first_point(page: Page) -> None:
+    # conventional FL is evaluated first after 8 of 80 minutes
+    page.hover(CHART, 0.1)
+    assert "Conventional FL" not in page.run("document.getElementById('tip').innerText")
+    page.hover(CHART, 0.3)
+    assert "Conventional FL" in page.run("document.getElementById('tip').innerText")
+
+
 def test_values_can_be_read_with_the_keyboard(page: Page) -> None:
     page.run(f"document.querySelector('{CHART}').focus()")
     page.press("Home")
     first = page.run("document.getElementById('reading').textContent")
     page.press("ArrowRight")
     second = page.run("document.getElementById('reading').textContent")
-    assert "PruneFL" in second
+    assert "SynFlow" in second
     assert first != second
     page.press("Escape")
     assert page.run("document.getElementById('tip').hidden")
@@ -123,6 +133,35 @@ def test_printing_shows_every_panel(page: Page) -> None:
     hidden = "[...document.querySelectorAll('.panel')].filter((p) => getComputedStyle(p).display === 'none').length"
     assert page.run(hidden) == 0
     page.call("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("medium", ["screen", "phone", "paper"])
+def test_long_names_and_large_totals_stay_inside_their_chart(
+    tmp_path_factory: pytest.TempPathFactory, medium: str
+) -> None:
+    folder = tmp_path_factory.mktemp("long")
+    for rate in (0.05, 0.25):
+        given = {"data.alpha": 0.1, "training.learning_rate": rate, "pruning.half_life": 123456}
+        settings = [f"{key}={value}" for key, value in given.items()]
+        made_for = {"kind": "sweep", "settings": given}
+        write_run(folder / str(rate), "prunefl", 0, *settings, rounds=30, variant=made_for)
+    written = write_report([folder], folder / "report", figures=())
+    with opened(written.page.as_uri(), tmp_path_factory.mktemp("profile")) as page:
+        if medium == "phone":
+            page.call(
+                "Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True
+            )
+            page.run("new Promise((done) => setTimeout(done, 300))")
+        elif medium == "paper":
+            page.call("Emulation.setEmulatedMedia", media="print")
+            page.run("dispatchEvent(new Event('beforeprint'))")
+        if medium != "paper":
+            page.click("#tab-cost-round")
+        outside = """[...document.querySelectorAll('#panel-cost-round text')].filter((t) => {
+            const box = t.getBBox(), width = t.ownerSVGElement.viewBox.baseVal.width;
+            return box.x < 0 || box.x + box.width > width; }).map((t) => t.textContent)"""
+        assert page.run("document.querySelectorAll('#panel-cost-round text').length") > 5
+        assert page.run(outside) == []
 
 
 def test_nothing_was_complained_of_and_nothing_was_fetched(page: Page) -> None:

@@ -130,21 +130,44 @@ const charts = (() => {
     return { ...view, shown };
   }
 
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `12.5px ${getComputedStyle(document.body).fontFamily}`;
+  const wide = (text) => ruler.measureText(text).width;
+
+  /* Room for names at the left: what the longest needs, but never more than two fifths of the chart. */
+  const margin = (names, width) => Math.min(0.4 * width, 14 + Math.max(0, ...names.map(wide)));
+
+  /* Return a name in at most so many lines that fit the room; what is too long even so ends in dots. */
+  function inLines(name, room, most) {
+    const found = [];
+    for (const word of name.split(" ")) {
+      const longer = found.length ? `${found.at(-1)} ${word}` : word;
+      if (!found.length || (wide(longer) > room && found.length < most)) found.push(word);
+      else found[found.length - 1] = longer;
+    }
+    return found.map((line) => {
+      while (wide(line) > room) line = `${line.replace(/…$/, "").slice(0, -1)}…`;
+      return line;
+    });
+  }
+
   const partColour = (part) => `var(--part-${part.replace(" ", "-")})`;
 
   function bars(figure, place, width, context) {
     const rows = figure.variants.map((variant, index) => ({ variant, index })).filter((row) => context.visible(row.variant));
-    const left = Math.min(190, width * 0.34), height = rows.length * 38 + 48;
+    const left = margin(rows.map((row) => figure.labels[row.index]), width), height = rows.length * 38 + 48;
     const totals = rows.map((row) => figure.parts.reduce((sum, part) => sum + part[1][row.index], 0));
-    const most = Math.max(...totals, 1e-9), x = scale(0, most * 1.12, left, width - 12, false);
+    const most = Math.max(...totals, 1e-9), right = width - 20 - Math.max(0, ...totals.map((total) => wide(spoken(total))));
+    const x = scale(0, most, left, right, false);
     const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: 0, "aria-label": `${figure.title}. ${figure.x_label} by part. Arrow keys read values.` });
-    for (const at of ticks(0, most * 1.12, Math.max(3, width / 130))) {
+    for (const at of ticks(0, most, Math.max(3, width / 130))) {
       node("line", { class: "grid", x1: x(at), x2: x(at), y1: 4, y2: height - 40 }, svg);
       node("text", { x: x(at), y: height - 24, "text-anchor": "middle" }, svg, short(at));
     }
     rows.forEach((row, line) => {
       const top = 8 + line * 38;
-      node("text", { class: "name", x: left - 10, y: top + 17, "text-anchor": "end" }, svg, figure.labels[row.index]);
+      const label = inLines(figure.labels[row.index], left - 10, 2);
+      label.forEach((text, nth) => node("text", { class: "name", x: left - 10, y: top + 24 - 7 * label.length + 14 * nth, "text-anchor": "end" }, svg, text));
       let from = 0;
       for (const [part, values] of figure.parts) {
         const value = values[row.index];
@@ -173,7 +196,7 @@ const charts = (() => {
   }
 
   function heat(figure, place, width) {
-    const rowHeight = figure.rows.length > 14 ? 20 : 30, left = Math.min(230, width * 0.34);
+    const rowHeight = figure.rows.length > 14 ? 20 : 30, left = margin(figure.rows, width);
     const bottom = 10 + rowHeight * figure.rows.length, height = bottom + 84;
     const picture = document.createElement("canvas");
     picture.width = figure.columns.length;
@@ -183,7 +206,7 @@ const charts = (() => {
     paint.putImageData(image, 0, 0);
     const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: 0, "aria-label": `${figure.title}: ${figure.tab}. Arrow keys read values.` });
     node("image", { x: left, y: 10, width: width - left - 14, height: bottom - 10, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture.toDataURL() }, svg);
-    figure.rows.forEach((name, row) => node("text", { class: "name", x: left - 10, y: 10 + rowHeight * (row + 0.5) + 4, "text-anchor": "end" }, svg, name));
+    figure.rows.forEach((name, row) => node("text", { class: "name", x: left - 10, y: 10 + rowHeight * (row + 0.5) + 4, "text-anchor": "end" }, svg, inLines(name, left - 10, 1)[0]));
     const last = figure.columns.length - 1, x = scale(0, last || 1, left, width - 14, false);
     for (const at of [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * last)))
       node("text", { x: x(at), y: bottom + 18, "text-anchor": at === 0 ? "start" : at === last ? "end" : "middle" }, svg, figure.columns[at].toLocaleString("en-GB"));

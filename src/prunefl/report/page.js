@@ -96,7 +96,8 @@
     charts.node("line", { class: "cross", x1: view.x(at), x2: view.x(at), y1: view.box.top, y2: view.box.bottom }, view.svg);
     const rows = [];
     for (const curve of view.shown) {
-      if (!curve.x.length || at > curve.x[curve.x.length - 1] * 1.01 + 1e-9) continue;
+      // three pixels of grace: a pointer is no needle
+      if (!curve.x.length || view.x(at) < view.x(curve.x[0]) - 3 || view.x(at) > view.x(curve.x.at(-1)) + 3) continue;
       let index = nearest(curve.x, at);
       if (curve.step && curve.x[index] > at && index > 0) index--;
       const value = curve.y[index];
