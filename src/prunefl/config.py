@@ -2,7 +2,6 @@
 
 import dataclasses
 import tomllib
-import typing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 from prunefl.settings import (
     at_least,
     between,
+    changed,
     nearest,
     one_of,
+    parsed,
     positive,
     setting,
     share,
     to_toml,
-    typed,
     window,
 )
 
@@ -248,28 +248,17 @@ def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
         elif not isinstance(table, dict):
             raise ValueError(f"{name}={table!r}, must be a section: [{name}]")
         else:
-            changes[name] = _section(name, getattr(base, name), table)
+            changes[name] = changed(name, getattr(base, name), table)
     return replace(base, **changes)
 
 
 def _fleet(tables: Any, groups: tuple[FleetSettings, ...]) -> tuple[FleetSettings, ...]:
     """Return the groups that the tables describe; one table, as of fleet.bandwidth=1e6, changes every group."""
     if isinstance(tables, dict):
-        return tuple(_section("fleet", group, tables) for group in groups)
+        return tuple(changed("fleet", group, tables) for group in groups)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("fleet: must be tables, each opened by [[fleet]]")
-    return tuple(_section("fleet", FleetSettings(), table) for table in tables)
-
-
-def _section(name: str, current: Any, table: dict[str, Any]) -> Any:
-    hints = typing.get_type_hints(type(current))
-    known = {field.name: field for field in fields(current)}
-    values = {}
-    for key, value in table.items():
-        if key not in known:
-            raise ValueError(f"{name}.{key}: no such setting{nearest(key, list(known), name)}")
-        values[key] = typed(f"{name}.{key}", value, hints[key], known[key].metadata["rule"])
-    return replace(current, **values)
+    return tuple(changed("fleet", FleetSettings(), table) for table in tables)
 
 
 def short_name(path: str) -> str:
@@ -287,15 +276,8 @@ def override(config: Config, assignments: list[str]) -> Config:
         section, dot, key = path.strip().partition(".")
         if not (separator and dot and key):
             raise ValueError(f"{text!r}: must look like section.key=value, such as run.rounds=100")
-        tables.setdefault(section, {})[key] = _value(value.strip())
+        tables.setdefault(section, {})[key] = parsed(value.strip())
     return from_tables(tables, config)
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def load(path: Path | None, assignments: list[str] | None = None) -> Config:

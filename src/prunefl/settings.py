@@ -1,10 +1,11 @@
 """How a single setting is declared, checked and written: the small language that config.py speaks."""
 
 import difflib
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -91,6 +92,26 @@ def _spoken(kind: Any) -> str:
     if typing.get_origin(kind) is tuple:
         return 'a list of texts, such as ["a", "b"]'
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
+
+
+def changed(name: str, current: Any, table: dict[str, Any]) -> Any:
+    """Return a section with what a table gives changed; refuses unknown settings and wrong values."""
+    hints = typing.get_type_hints(type(current))
+    known = {field.name: field for field in fields(current)}
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise ValueError(f"{name}.{key}: no such setting{nearest(key, list(known), name)}")
+        values[key] = typed(f"{name}.{key}", value, hints[key], known[key].metadata["rule"])
+    return replace(current, **values)
+
+
+def parsed(text: str) -> Any:
+    """Return a value given as TOML, or else the plain text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Group runs into the variants that a report compares; refuse what does not belong together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prunefl.config import short_name
 from prunefl.report.runs import Run
 from prunefl.settings import flat
 
@@ -142,12 +143,14 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _setting(key: str, value: Any) -> str:
-    name = key.rpartition(".")[2].replace("_", " ")
+    name = short_name(key).replace("_", " ") if "." in key else key
     if name.startswith("density ") and isinstance(value, int | float):
         return f"{name.removeprefix('density ')} {100 * value:g} %"
     if key == "fleet":
         return f"fleet of {' + '.join(map(_devices, value))}" if value else "no fleet"
-    return f"{name} {value}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{name} {value:,}" if isinstance(value, int) and value >= 10_000 else f"{name} {value}"
 
 
 def _devices(group: Mapping[str, Any]) -> str:
@@ -191,16 +194,24 @@ def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
     return _given({key: settings[key] for key in by})
 
 
-def _settings(run: Run) -> dict[str, Any]:
-    """Return all settings of a run; a config without [[fleet]] has an empty one."""
-    return {"fleet": [], **flat(run.config)} if run.config else {}
+def _settings(run: Run, allowed: Iterable[str] = ()) -> dict[str, Any]:
+    """Return all settings of a run; a config without [[fleet]] has an empty one.
+
+    Args:
+        allowed: settings that are being compared; those of the form fleet.key are left out of the groups.
+    """
+    if not run.config:
+        return {}
+    settings = {"fleet": [], **flat(run.config)}
+    fleet = [{k: v for k, v in group.items() if f"fleet.{k}" not in allowed} for group in settings["fleet"]]
+    return settings | {"fleet": fleet}
 
 
 def refuse_mixture(runs: Sequence[Run], allowed: set[str]) -> None:
     """Refuse runs whose configs differ in a setting that is not being compared."""
     seen: dict[str, tuple[Any, Run]] = {}
     for run in runs:
-        settings = _settings(run) or {key: run.header.get(key) for key in ("model", "data")}
+        settings = _settings(run, allowed) or {key: run.header.get(key) for key in ("model", "data")}
         for key, value in settings.items():
             first, where = seen.setdefault(key, (value, run))
             if key not in _FREE | allowed and first != value:
