@@ -2,8 +2,10 @@
 
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync", "--disable-quic", "--disable-dev-shm-usage"),
     *("--remote-debugging-pipe", "--window-size=1300,1000"),
 )
+PATIENCE_SECONDS = 60.0
 
 
 def chromium() -> str | None:
@@ -45,7 +48,10 @@ class Page:
             self.events.append(answer)
 
     def _receive(self) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE_SECONDS
         while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._from], [], [], max(0.0, until - time.monotonic()))
+            assert ready, f"the browser said nothing for {PATIENCE_SECONDS} seconds"
             part = os.read(self._from, 1 << 16)
             assert part, "the browser closed its pipe"
             self._buffer += part

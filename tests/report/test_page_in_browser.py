@@ -1,8 +1,10 @@
 """The page in a real browser: quiet, offline, and its controls work."""
 
+import os
 import re
 from collections.abc import Iterator
 
+import browser
 import pytest
 from browser import Page, chromium, opened
 from synthetic import write_run
@@ -18,6 +20,13 @@ CHART = "#panel-accuracy-time svg[role=img]"
 def page(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with opened(written.page.as_uri(), tmp_path_factory.mktemp("profile")) as page:
         yield page
+
+
+def test_a_silent_browser_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "PATIENCE_SECONDS", 0.05)
+    (heard, _said), (_read, written_to) = os.pipe(), os.pipe()
+    with pytest.raises(AssertionError, match="said nothing"):
+        Page(written_to, heard).call("Browser.getVersion")
 
 
 def curves(page: Page, figure: str = "accuracy-time") -> int:
