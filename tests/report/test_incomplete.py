@@ -63,8 +63,8 @@ def test_runs_that_cannot_be_shown_are_left_out_and_said(tmp_path: Path) -> None
     written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
     assert written.runs == 1
     for words in (
-        "damaged/records.jsonl: its first line is not a readable record of kind 'run'; run it anew",
-        "begun: left out: unfinished: 0 of 20 rounds; start it, or go on with --resume",
+        "damaged/records.jsonl: its first line is not a readable record of kind 'run'",
+        "begun: left out: unfinished: 0 of 20 rounds",
         "odd/config.toml: not valid TOML",
     ):
         assert any(words in note for note in written.notes)
@@ -75,7 +75,7 @@ def test_where_nothing_can_be_shown_every_run_is_named_and_what_to_do(tmp_path: 
     for name, seed in (("damaged", 0), ("begun", 1)):
         only_first_line(write_run(tmp_path / name, "conventional", seed, rounds=20))
     (tmp_path / "damaged" / "records.jsonl").write_text("nonsense\n")
-    with pytest.raises(ValueError, match=r"no run to show:\n.*begun.*--resume\n.*damaged.*run it anew"):
+    with pytest.raises(ValueError, match=r"no run to show; .*--resume.*anew:\n.*begun.*\n.*damaged"):
         find_runs([tmp_path])
 
 

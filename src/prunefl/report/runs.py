@@ -68,9 +68,10 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
         if run.rounds:
             runs.append(run)
         else:
-            notes.append(f"{run.folder}: left out: {'; '.join(run.notes)}; start it, or go on with --resume")
+            notes.append(f"{run.folder}: left out: {'; '.join(run.notes)}")
     if not runs:
-        raise ValueError("there is no run to show:\n  " + "\n  ".join(notes))
+        advice = "wait for a first round, go on with a stopped run by --resume, or run a damaged one anew"
+        raise ValueError("\n  ".join([f"there is no run to show; {advice}:", *notes]))
     return runs, notes
 
 
@@ -94,7 +95,7 @@ def read_run(folder: Path) -> Run:
     records, notes = _records(file)
     header = records[0] if records else {}
     if header.get("kind") != "run" or not isinstance(header.get("seed"), int) or "method" not in header:
-        raise ValueError(f"{file}: its first line is not a readable record of kind 'run'; run it anew")
+        raise ValueError(f"{file}: its first line is not a readable record of kind 'run'")
     rounds = _rounds(records)
     config = _config(folder / "config.toml")
     finished = any(record["kind"] == "end" for record in records)
