@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from prunefl import devices
-from prunefl.config import Config, from_tables
+from prunefl.config import from_tables
 from prunefl.devices import Device, LayerCost, Link, Shape, Ways
 from prunefl.masks import prunable_names
 from prunefl.models import build
@@ -151,9 +151,10 @@ def test_groups_of_a_fleet_become_clients_in_order() -> None:
     )  # the slow link is always waited for
     assert devices.fastest(found, [0, 1, 2]) == 0
     assert devices.fastest(found, [1, 2]) == 1
-    alone = devices.fleet(Config(), model, (1, 28, 28), names)
-    assert len(alone) == Config().data.clients
-    assert isinstance(devices.round_time(alone, Config(), names), LinearTime)
+    plain = from_tables({"data": {"clients": 3}})
+    alone = devices.fleet(plain, model, (1, 28, 28), names)
+    assert [device.name for device in alone] == ["raspberry-pi-4"] * 3
+    assert isinstance(devices.round_time(alone, plain, names), LinearTime)
 
 
 def test_the_papers_fleet_of_nine_pis_and_a_computer_keeps_time_linear() -> None:

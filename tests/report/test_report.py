@@ -189,7 +189,7 @@ def test_a_sweep_is_drawn_against_its_setting(tmp_path: Path) -> None:
     written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
     assert 'id="panel-sweep-data-alpha-accuracy"' in written.page.read_text()
     assert [row["Method"] for row in table(written, "summary")] == [
-        f"PruneFL, alpha {a}" for a in (0.1, 1.0, 10.0)
+        f"PruneFL, alpha {a}" for a in (0.1, 1, 10)
     ]
     # no value of the sweep may speak for the method at the head of the page
     assert "final accuracy of" not in written.page.read_text()
