@@ -75,6 +75,13 @@ def test_snip_has_exactly_the_density_that_prunefl_ended_with(straight: Path) ->
     assert ended["snip/seed-0"][-1]["density"] == ended["prunefl/seed-0"][-1]["density"] < 1
 
 
+def test_initial_pruning_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunefl.compare.jobs.PASSES_TOLD", 2)
+    told = [step.detail for step in go(plan(tmp_path)[:1]) if step.detail]
+    assert told[0].startswith("initial pruning, pass 2, density ")
+    assert len(told) == 3
+
+
 def test_what_is_done_is_reused(straight: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in straight.rglob("records.jsonl")}
     assert [step.state for step in go(plan(straight))] == ["reused"] * 3

@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -44,7 +45,7 @@ class Lines:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.said: dict[Path, tuple[str, int]] = {}
+        self.said: dict[Path, tuple[str, int, str]] = {}
 
     def __enter__(self) -> "Lines":
         return self
@@ -55,12 +56,13 @@ class Lines:
     def show(self, step: Step) -> None:
         """Say what changed."""
         rounds = step.job.config.run.rounds
-        news = step.state, 10 * step.round // rounds
+        news = step.state, 10 * step.round // rounds, step.detail
         if self.said.get(step.job.folder) == news:
             return
         self.said[step.job.folder] = news
-        ended = sum(state != "running" for state, _ in self.said.values())
+        ended = sum(state != "running" for state, *_ in self.said.values())
         where = f", round {step.round} of {rounds}" if step.state == "running" and step.round else ""
+        where += f", {step.detail}" if step.state == "running" and step.detail else ""
         typer.echo(f"[{ended}/{self.total}] {step.job.name}: {step.state}{where}", err=True)
 
 
@@ -90,7 +92,8 @@ class Bars:
         if folder not in self.tasks:
             self.tasks[folder] = self.each.add_task(step.job.name, total=step.job.config.run.rounds)
         self.rounds[folder] = step.round
-        self.each.update(self.tasks[folder], completed=step.round)
+        doing = f"{step.job.name} [dim]{escape(step.detail)}[/]"
+        self.each.update(self.tasks[folder], completed=step.round, description=doing)
         self.all.update(self.whole, completed=sum(self.rounds.values()))
         if step.state != "running":
             self.each.update(self.tasks[folder], visible=False)

@@ -25,6 +25,10 @@ LOG_FILE = "output.txt"
 
 _MAIN = "from prunefl.cli import main; main()"
 _POLL_SECONDS = 0.2
+
+PASSES_TOLD = 25
+"""Passes of initial pruning from one message to the next."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -150,7 +154,8 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
             tell(Progress(job, last_round(job.folder), "running"))
             try:
                 with only_one(job.folder):
-                    run = run_config(config, job.folder, resume=True, on_record=_teller(job, tell, stop))
+                    on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
+                    run = run_config(config, job.folder, True, on_record, on_pass)
             except ValueError as error:
                 tell(Progress(job, last_round(job.folder), "failed", str(error)))
             else:
@@ -168,6 +173,16 @@ def _teller(job: Job, tell: OnProgress, stop: Callable[[], bool]) -> Callable[[R
         return stop()
 
     return on_record
+
+
+def _pass_teller(job: Job, tell: OnProgress) -> Callable[[int, int, float], None]:
+    """Return what tells of initial pruning now and then; it can take longer than a hundred rounds."""
+
+    def on_pass(done: int, most: int, density: float) -> None:
+        if done % PASSES_TOLD == 0:
+            tell(Progress(job, 0, "running", f"initial pruning, pass {done}, density {density:.0%}"))
+
+    return on_pass
 
 
 def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callable[[], bool]) -> None:
