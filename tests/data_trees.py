@@ -15,6 +15,21 @@ from prunefl import data
 
 RANDOM = np.random.default_rng(0)
 
+ONE_ROUND = [
+    "model.name=lenet300100",
+    "run.method=conventional",
+    "run.rounds=1",
+    "training.local_steps=1",
+    "run.workers=1",
+]
+"""Settings under which a run on any little data set takes no time."""
+
+
+def contents(samples: data.Samples) -> list[tuple[int, int]]:
+    """Return the first pixel of every sample, from 0 to 255, and its label."""
+    x, y = samples.batch(torch.arange(len(samples)))
+    return [(round(255 * float(image[0, 0, 0])), int(label)) for image, label in zip(x, y, strict=True)]
+
 
 def write_idx(path: Path, array: np.ndarray, zipped: bool) -> None:
     kind = {1: 0x08, 4: 0x0C}[array.itemsize]
