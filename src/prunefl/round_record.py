@@ -54,6 +54,7 @@ def outcome_record(
         "kind": "round",
         "round": outcome.round,
         "loss": outcome.loss,
+        "collected": outcome.collected,
         "reconfigured": outcome.reconfigured,
         "predicted_seconds": setup.time_model.seconds(live_counts(state.masks)),
         "clients": list(outcome.cohort),

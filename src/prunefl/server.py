@@ -91,6 +91,8 @@ class Outcome:
     cohort: Sequence[int]
     loss: float
     charge: Charge
+    collected: bool
+    """Whether clients collected importance."""
     reconfigured: bool
     refused: Mapping[int, str]
     segments: Sequence[Segment]
@@ -149,8 +151,16 @@ def finish_round(
         chosen = setup.pruner.next(_seen(setup, state, got, charge))
     reconfigured = digest(chosen.masks) != here
     state = _with_masks(setup, state, chosen, full_weights=None)
-    segments = got.replies[0].segments
-    return state, Outcome(state.round, sorted(orders), got.loss, charge, reconfigured, got.refused, segments)
+    return state, Outcome(
+        state.round,
+        sorted(orders),
+        got.loss,
+        charge,
+        collected=any(order.ask.collect for order in orders.values()),
+        reconfigured=reconfigured,
+        refused=got.refused,
+        segments=got.replies[0].segments,
+    )
 
 
 def _seen(setup: Setup, state: ServerState, got: Collected, charge: Charge) -> Seen:

@@ -54,6 +54,12 @@ def test_importance_is_collected_only_where_a_reconfiguration_will_use_it(window
     assert asked == {"1": [5], "2": [4, 5], "all": [1, 2, 3, 4, 5]}[window]
 
 
+@pytest.mark.parametrize(("method", "rounds"), [("prunefl", [2, 4, 6, 8]), ("initial-only", [])])
+def test_records_say_in_which_rounds_importance_was_collected(method: str, rounds: list[int]) -> None:
+    told = [record for record in run(method).records if record["kind"] == "round"]
+    assert [record["round"] for record in told if record["collected"]] == rounds
+
+
 @pytest.mark.parametrize(
     ("method", "limit"),
     [("conventional", "limit=0.5"), ("feddst", "target=0.1"), ("initial-only", "target=0.1")],

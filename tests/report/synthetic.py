@@ -157,6 +157,7 @@ def _round(number: int, live: dict[str, int], total: dict[str, Any], lots: rando
         "loss": 4 / number,
         "density": share,
         "live": live,
+        "collected": number % 50 == 0,
         "reconfigured": number % 50 == 0,
         "seconds": {**parts, "total": now["seconds"]},
         "bytes_up": num_bytes,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from prunefl.commands.options import Jobs, Seeds, Targets, WriteReport
+
 SIX = "prunefl,conventional,snip,synflow,online,iterative"
 
 
@@ -20,14 +22,11 @@ def compare(
         str,
         typer.Option(help="separated by commas; METHOD:DENSITY or METHOD:section.key=value makes a variant"),
     ] = SIX,
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds, from run.seed on")] = 3,
-    jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
+    seeds: Seeds = 3,
+    jobs: Jobs = 1,
     out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-compare]")] = None,
-    target: Annotated[
-        list[float] | None,
-        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
-    ] = None,
-    report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
+    target: Targets = None,
+    report: WriteReport = True,
 ) -> None:
     """Run every method with the same seeds, data and cohorts, and write a report.
 

@@ -5,21 +5,20 @@ from typing import Annotated
 
 import typer
 
+from prunefl.commands.options import Jobs, Targets, WriteReport
+
 
 def lottery(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="folders of finished runs")],
-    jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
+    jobs: Jobs = 1,
     out: Annotated[
         Path | None,
         typer.Option(
             help="folder for the new runs [default: the comparison that RUN is part of, or RUN-lottery]"
         ),
     ] = None,
-    target: Annotated[
-        list[float] | None,
-        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
-    ] = None,
-    report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
+    target: Targets = None,
+    report: WriteReport = True,
 ) -> None:
     """Train a run's final mask again from its first weights, and from another seed's.
 

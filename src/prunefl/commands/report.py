@@ -5,18 +5,15 @@ from typing import Annotated
 
 import typer
 
+from prunefl.commands.options import Targets
+
 
 def report(
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="run folders, or folders that hold them")
     ],
     out: Annotated[Path | None, typer.Option(help="where to write [default: DIR/report]")] = None,
-    target: Annotated[
-        list[float] | None,
-        typer.Option(
-            min=0, max=1, help="accuracy, such as 0.8, whose cost is listed; may be given several times"
-        ),
-    ] = None,
+    target: Targets = None,
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="SECTION.KEY", help="a setting in which the runs differ on purpose"),

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from prunefl.commands.options import Jobs, Seeds, Targets, WriteReport
+
 
 def sweep(
     arguments: Annotated[
@@ -15,14 +17,11 @@ def sweep(
         ),
     ],
     methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "prunefl",
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds, from run.seed on")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")] = 1,
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
     out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-sweep]")] = None,
-    target: Annotated[
-        list[float] | None,
-        typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
-    ] = None,
-    report: Annotated[bool, typer.Option(help="write the report at the end")] = True,
+    target: Targets = None,
+    report: WriteReport = True,
 ) -> None:
     """Run every combination of the values given, and write a report.
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from prunefl.importance import in_window
 from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import r_squared
@@ -107,17 +106,8 @@ def predicted_and_charged(run: Run) -> list[tuple[float, float]]:
         if record.get("predicted_seconds") is not None
         and "total" in record.get("seconds", {})
         and not record.get("reconfigured")
-        and not _collected(run, record["round"])
+        and not record.get("collected")
     ]
-
-
-def _collected(run: Run, number: int) -> bool:
-    """Return whether PruneFL's clients collected importance in this round, by the run's settings."""
-    interval = run.config.get("pruning", {}).get("interval")
-    window = run.config.get("importance", {}).get("window", 1)
-    return (
-        run.method in ("prunefl", "further-only") and bool(interval) and in_window(number, interval, window)
-    )
 
 
 def _points(variant: Variant, pairs: Sequence[tuple[float, float]]) -> Curve:
