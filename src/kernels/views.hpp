@@ -7,8 +7,6 @@ namespace prunefl {
 
 // Every buffer that kernels read ends with this many spare, finite floats: the last vector may overlap the end.
 constexpr int SLACK = 64;
-// Activation rows of linear layers are a multiple of this many floats, the widest vector.
-constexpr int WIDEST = 16;
 constexpr int MOST_STRIDE = 8;
 
 // Live weights of a linear layer, panel by panel and within a panel row by row. A panel is some columns, so few that
