@@ -7,15 +7,10 @@ From this folder:
 To keep a method in the package instead, put it into src/prunefl/pruners/ and its name into the dict there.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
-
 from prunefl.config import Config
-from prunefl.masks import full_masks
-from prunefl.messages import Ask, InitialPlan
-from prunefl.pruners import Chosen, Memory, Seen
+from prunefl.pruners import Chosen, Pruner, Seen
 from prunefl.pruners.survivors import (
     given_density,
     keep_largest_by_layer,
@@ -26,23 +21,15 @@ from prunefl.pruners.survivors import (
 
 
 @dataclass(frozen=True)
-class AfterWarmUp:
-    """Prunes once, after `rounds` rounds. Keep no state here: what changes belongs into Memory."""
+class AfterWarmUp(Pruner):
+    """Prunes once, after `rounds` rounds. Keep no state here: what changes belongs into Memory.
+
+    Pruner has more questions, with answers that suit this method: `initial` (does one client prune first? no),
+    `first` (the masks of round 1: all weights live) and `ask` (what do clients report? nothing).
+    """
 
     density: float
     rounds: int
-
-    def initial(self) -> InitialPlan | None:
-        """No client prunes before the first round."""
-        return None
-
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        """Start with the full model."""
-        return Chosen(full_masks(model, names))
-
-    def ask(self, round: int, memory: Memory) -> Ask:
-        """Clients only train; Ask(report="gradient") would have them report one."""
-        return Ask()
 
     def next(self, seen: Seen) -> Chosen:
         """Return new masks after the warm-up, and the same ones ever after."""

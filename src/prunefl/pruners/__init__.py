@@ -1,12 +1,12 @@
-"""A pruning method answers three questions: the first masks, what clients report, the next masks."""
+"""A pruning method answers four questions: who prunes first, the first masks, what clients report, the next masks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from prunefl.masks import Masks
+from prunefl.masks import Masks, full_masks
 from prunefl.messages import Ask, InitialPlan, Reply, State
 from prunefl.own import own_function
 
@@ -54,23 +54,30 @@ class Chosen:
     weights: State | None = None
 
 
-class Pruner(Protocol):
-    """A method. Keep no state in it: what changes from round to round belongs into Memory."""
+class Pruner:
+    """A method; what it does not answer itself is answered as in conventional federated learning.
+
+    Keep no state in it: what changes from round to round belongs into Memory.
+    """
 
     def initial(self) -> InitialPlan | None:
         """Return how one client prunes before round 1, or None."""
+        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         """Return the masks of round 1, chosen at the server before any data is seen.
 
         The model holds the initial weights and is the pruner's own copy; `input_shape` is one sample's.
         """
+        return Chosen(full_masks(model, names))
 
     def ask(self, round: int, memory: Memory) -> Ask:
         """Return what the clients shall do in this round (the first is 1) beside training."""
+        return Ask()
 
     def next(self, seen: Seen) -> Chosen:
         """Return the masks after a round; `seen.masks` itself means no change."""
+        return Chosen(seen.masks, seen.memory)
 
 
 def pruners() -> dict[str, "Callable[[Config], Pruner]"]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(Pruner):
     """The two stages; either can be left out."""
 
     config: "Config"

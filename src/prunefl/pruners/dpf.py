@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.masks import Masks, full_masks
-from prunefl.messages import Ask, InitialPlan
+from prunefl.messages import Ask
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.pruners.survivors import given_density, keep_largest, magnitudes, sizes_of, target_count
 
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DPF:
+class DPF(Pruner):
     """Memory holds the dense weights where they are pruned, and zero where the clients have them."""
 
     density: float
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         parameters = dict(model.named_parameters())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from torch import nn
 
 from prunefl.masks import live_counts
-from prunefl.messages import Ask, InitialPlan
+from prunefl.messages import Ask
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.pruners.erk import erk_masks
 from prunefl.pruners.survivors import cosine_share, given_density, keep_largest_by_layer, magnitudes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FedDST:
+class FedDST(Pruner):
     """The layers' counts are those of the first masks, kept for the whole run."""
 
     density: float
@@ -28,9 +28,6 @@ class FedDST:
     rounds: int
     interval: int
     share: float
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         masks = erk_masks(model, names, self.density, self.seed)

@@ -1,14 +1,9 @@
 """Iterative pruning: twenty magnitude prunings in the first half of the rounds, every layer alike."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torch import nn
-
-from prunefl.masks import full_masks
-from prunefl.messages import Ask, InitialPlan
-from prunefl.pruners import Chosen, Memory, Pruner, Seen
+from prunefl.pruners import Chosen, Pruner, Seen
 from prunefl.pruners.survivors import (
     given_density,
     keep_largest_by_layer,
@@ -29,20 +24,11 @@ def prunings_done(round: int, rounds: int) -> int:
 
 
 @dataclass(frozen=True)
-class Iterative:
+class Iterative(Pruner):
     """Each pruning keeps density^(1/20) of every layer."""
 
     density: float
     rounds: int
-
-    def initial(self) -> InitialPlan | None:
-        return None
-
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        return Chosen(full_masks(model, names))
-
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask()
 
     def next(self, seen: Seen) -> Chosen:
         done = prunings_done(seen.round, self.rounds)

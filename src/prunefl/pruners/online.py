@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.masks import full_masks
-from prunefl.messages import Ask, InitialPlan, Reply
+from prunefl.messages import Ask, Reply
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.pruners.survivors import keep_largest_by_layer, layer_targets, magnitudes, sizes_of, stream
 
@@ -102,14 +102,11 @@ def _narrowed(search: Search) -> Search:
 
 
 @dataclass(frozen=True)
-class Online:
+class Online(Pruner):
     """The server keeps the dense weights; each round the model is their k/N largest in every layer."""
 
     seed: int
     uniform: bool
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         masks = full_masks(model, names)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from prunefl.asks import channel_norms
 from prunefl.masks import full_masks
-from prunefl.messages import Ask, InitialPlan
+from prunefl.messages import Ask
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 
 if TYPE_CHECKING:
@@ -31,14 +31,11 @@ def channel_mask(weight: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class PruneTrain:
+class PruneTrain(Pruner):
     """The lasso's weight is set once, so that it makes up a fifth of the first loss."""
 
     interval: int
     one_hot: bool
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         weights = [model.get_parameter(name).detach() for name in names]

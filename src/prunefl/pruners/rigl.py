@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from prunefl.messages import Ask, InitialPlan
+from prunefl.messages import Ask
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.pruners.erk import erk_masks
 from prunefl.pruners.survivors import cosine_share, exchange, given_density, stream
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Exchange(Pruner):
     """Every `interval` rounds, a share of each layer's live weights makes room for others.
 
     Attributes:
@@ -35,9 +35,6 @@ class Exchange:
     share: float
     report: str
     growth: Callable[[Seen], dict[str, Tensor]]
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         return Chosen(erk_masks(model, names, self.density, self.seed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from prunefl.masks import full_masks
-from prunefl.messages import Ask, InitialPlan
+from prunefl.messages import Ask
 from prunefl.pruners import Chosen, Memory, Pruner, Seen
 from prunefl.pruners.survivors import given_density, keep_largest, sizes_of, target_count
 
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Snip:
+class Snip(Pruner):
     """The first round runs at full size and is charged so; the masks stay fixed after it."""
 
     density: float
-
-    def initial(self) -> InitialPlan | None:
-        return None
 
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         # the gradient that clients report is taken at these weights, so the score must use them too

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.masks import Masks, live_counts
-from prunefl.messages import Ask, InitialPlan
-from prunefl.pruners import Chosen, Memory, Seen
+from prunefl.pruners import Chosen, Pruner
 
 if TYPE_CHECKING:
     from prunefl.config import Config
@@ -21,22 +20,13 @@ Choose = Callable[[nn.Module, Sequence[str], Sequence[int]], Masks]
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Pruner):
     """A method that chooses its masks before the first round and keeps them."""
 
     choose: Choose
 
-    def initial(self) -> InitialPlan | None:
-        return None
-
     def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
         return Chosen(self.choose(model, names, input_shape))
-
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask()
-
-    def next(self, seen: Seen) -> Chosen:
-        return Chosen(seen.masks, seen.memory)
 
 
 class NoDensity(ValueError):
