@@ -12,7 +12,7 @@ from prunefl import config as settings
 from prunefl.artifact import About, save_model
 from prunefl.config import Config
 from prunefl.data import Samples
-from prunefl.evaluate import evaluate
+from prunefl.evaluate import Evaluator
 from prunefl.loop import Engine, run_rounds
 from prunefl.masks import Masks
 from prunefl.records import Record, RecordFile, final_accuracy, read_records
@@ -58,7 +58,7 @@ def execute(
     opened = _open(setup, engine, folder, resume)
     state, wall = opened.state, opened.wall
     rounds = run_rounds(setup, opened.state, engine)
-    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
+    evaluator = Evaluator(setup, test)
     stop = False
     with RecordFile(folder / "records.jsonl", opened.record_bytes) as file:
         if not opened.record_bytes:
@@ -66,7 +66,7 @@ def execute(
         live = opened.live
         clock = time.perf_counter()
         for state, outcome in rounds:
-            tested = _tested(setup, state, outcome, trainer, test)
+            tested = _tested(setup, state, outcome, evaluator)
             now = time.perf_counter()
             wall, spent, clock = wall + now - clock, now - clock, now
             full = {**outcome_record(setup, state, outcome, spent, wall), **tested}
@@ -88,6 +88,7 @@ def execute(
             # first the model: who reads "end" may rely on it
             _save_model(setup, state, folder)
             file.write(end_record(records, state))
+    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
     model = sparse.densify(trainer.load(state.values, state.masks))
     records = read_records(folder / "records.jsonl")
     return Run(model, state.masks, records, folder, _finished(setup, state), opened.complaints)
@@ -135,12 +136,12 @@ def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
                 )
 
 
-def _tested(setup: Setup, state: ServerState, outcome: Outcome, trainer: Trainer, test: Samples) -> Record:
+def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator) -> Record:
     """Return accuracy and test loss where this round is one to evaluate."""
     due = state.round % setup.config.run.eval_every == 0 or _finished(setup, state)
     if outcome.segments or not due:
         return {}
-    accuracy, loss = evaluate(trainer, state, test, setup.config)
+    accuracy, loss = evaluator.evaluate(state)
     return {"accuracy": accuracy, "test_loss": loss}
 
 

@@ -1,6 +1,5 @@
 """The engine in one process: clients take turns on worker threads; the bits do not depend on how many."""
 
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from prunefl.masks import digest
 from prunefl.messages import Order, Reply
 from prunefl.server import ServerState, Setup
 from prunefl.sparse.memory import keep_freed_memory
+from prunefl.threads import workers
 from prunefl.trainer import OnPass, Trainer
 
 
@@ -32,13 +32,13 @@ class Simulator:
         self._config: Config = setup.config
         self._store = ClientStore(folder)
         self._last_files: set[str] = set()
-        workers = self._config.run.workers or os.cpu_count() or 1
+        count = workers(self._config.run.workers)
         # One OpenMP thread setting for all: it decides the bits, the number of workers must not.
         torch.set_num_threads(self._config.run.threads)
         keep_freed_memory()
-        self._pool = ThreadPoolExecutor(workers, "client")
+        self._pool = ThreadPoolExecutor(count, "client")
         self._trainers: SimpleQueue[Trainer] = SimpleQueue()
-        for _ in range(workers):
+        for _ in range(count):
             trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
             trainer.on_pass = on_pass or trainer.on_pass
             self._trainers.put(trainer)
