@@ -31,7 +31,9 @@ class RunSettings:
     eval_every: int = setting(10, "rounds between evaluations on the test set", at_least(1))
     eval_batch: int = setting(200, "test samples in one forward pass", at_least(1))
     workers: int = setting(
-        0, "clients trained at once; 0 takes every core; the result is the same", at_least(0)
+        0,
+        "clients trained, or test batches evaluated, at once; 0 takes every core; the result is the same",
+        at_least(0),
     )
     threads: int = setting(1, "threads that one client computes with", at_least(1))
     checkpoint_every: int = setting(1, "rounds between checkpoints", at_least(1))
