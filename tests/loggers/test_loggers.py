@@ -70,6 +70,36 @@ def test_mlflow_reads_back_what_was_recorded(tmp_path: Path, monkeypatch: pytest
     assert [(metric.step, metric.value) for metric in history] == [(1, 2.0), (2, 1.0)]
 
 
+def test_a_resumed_run_goes_on_in_its_mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow", reason="the extra prunefl[mlflow] is not installed", exc_type=ImportError)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    from mlflow import MlflowClient
+
+    for record in rounds():
+        logger = loggers.open("mlflow", tmp_path, CONFIG)
+        logger.round(record)
+        logger.close()
+    client = MlflowClient((tmp_path / "mlruns").as_uri())
+    runs = client.search_runs([client.get_experiment_by_name("prunefl").experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"]
+    history = client.get_metric_history(runs[0].info.run_id, "train/loss")
+    assert [(metric.step, metric.value) for metric in history] == [(1, 2.0), (2, 1.0)]
+
+
+def test_a_resumed_run_whose_mlflow_run_is_elsewhere_begins_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow", reason="the extra prunefl[mlflow] is not installed", exc_type=ImportError)
+    log("mlflow", tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "other").as_uri())
+    log("mlflow", tmp_path)
+    from mlflow import MlflowClient
+
+    client = MlflowClient((tmp_path / "other").as_uri())
+    runs = client.search_runs([client.get_experiment_by_name("prunefl").experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"]
+
+
 def test_wandb_writes_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb", reason="the extra prunefl[wandb] is not installed", exc_type=ImportError)
     monkeypatch.delenv("WANDB_MODE", raising=False)
