@@ -9,8 +9,8 @@ import prunefl
 
 ROOT = Path(prunefl.__file__).parent
 LAYERS = [
-    "settings config version threads messages masks randomness losses importance prunable greedy reconfigure "
-    "time_model refit time_json flops schedule devices clock own _coding _kernels _greedy",
+    "settings config version cores threads messages masks randomness losses importance prunable greedy "
+    "reconfigure time_model refit time_json flops schedule devices clock own _coding _kernels _greedy",
     "sparse wire aggregate models data packing",
     "trainer asks initial client",
     "pruners",

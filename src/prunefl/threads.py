@@ -1,15 +1,16 @@
 """How many threads compute, and with how many torch and the kernels do within each."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
+from prunefl.cores import cores
+
 
 def workers(asked: int) -> int:
     """Return how many clients compute at once: as many as asked for, or one a core."""
-    return asked or os.cpu_count() or 1
+    return asked or cores()
 
 
 @contextmanager

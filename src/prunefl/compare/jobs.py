@@ -2,7 +2,6 @@
 
 import ctypes
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from prunefl import config as settings
 from prunefl.checkpoint import write_atomically
 from prunefl.compare.folders import final_density, finished, last_line, last_round, only_one
 from prunefl.config import Config
+from prunefl.cores import cores
 from prunefl.records import Record
 from prunefl.report.runs import VARIANT_FILE
 from prunefl.runner import refuse_other_config
@@ -187,7 +187,7 @@ def _pass_teller(job: Job, tell: OnProgress) -> Callable[[int, int, float], None
 
 def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callable[[], bool]) -> None:
     running: Running = {}
-    workers = max(1, (os.cpu_count() or 1) // at_once)
+    workers = max(1, cores() // at_once)
     told_to_stop = False
     try:
         while running or (waiting and not stop()):

@@ -1,6 +1,5 @@
 """Decode image files, many at a time, each problem with the file's name. Pillow's one home."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from prunefl.cores import cores
 
 T = TypeVar("T")
 Array = npt.NDArray[np.uint8]
@@ -58,7 +59,7 @@ def shorter_side(size: int) -> Callable[[Path], Array]:
 def decode_all(paths: Sequence[Path], decode: Callable[[Path], Array]) -> Iterator[Array]:
     """Yield the pixels of each file in order, decoded on all cores and never many at a time."""
     # Pillow lets go of the interpreter lock while it decodes, so threads are enough.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for first in range(0, len(paths), 256):
             yield from pool.map(decode, paths[first : first + 256])
 
