@@ -185,6 +185,42 @@ def test_an_unreadable_checkpoint_is_named_and_skipped(tmp_path):
     assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
 
 
+def test_a_checkpoint_that_knows_of_lost_records_is_named_and_skipped(tmp_path):
+    config = small_config()
+    train(
+        small_model(),
+        small_clients(),
+        test=TEST,
+        config=config,
+        out=tmp_path,
+        on_record=lambda r: r.get("round") == 5,
+    )
+    file = tmp_path / "records.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:-1]))
+    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
+    whole = train(small_model(), small_clients(), test=TEST, config=config)
+    assert "gone from records.jsonl" in resumed.complaints[0]
+    assert [record.get("round") for record in resumed.records] == [r.get("round") for r in whole.records]
+    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
+
+
+def test_a_run_whose_records_are_gone_is_not_resumed_as_if_they_were_there(tmp_path):
+    config = small_config()
+    train(
+        small_model(),
+        small_clients(),
+        test=TEST,
+        config=config,
+        out=tmp_path,
+        on_record=lambda r: r.get("round") == 5,
+    )
+    (tmp_path / "records.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match="delete the run's folder to begin it anew"):
+        train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
+    assert (tmp_path / "records.jsonl").read_bytes() == b""
+
+
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
     train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
     with pytest.raises(ValueError, match="holds a run already"):

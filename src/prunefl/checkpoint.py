@@ -97,16 +97,25 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     return path
 
 
-def load_latest(folder: Path) -> tuple[ServerState, dict[str, Any], list[str]] | None:
-    """Return the newest readable state, its extra, and what is wrong with newer ones; None if there is none."""
+def load_latest(folder: Path, record_bytes: int) -> tuple[ServerState, dict[str, Any], list[str]] | None:
+    """Return the newest usable state, its extra, and what is wrong with newer ones; None if there is none.
+
+    Args:
+        record_bytes: length of the records that are there; a checkpoint that knows of more is of no use.
+    """
     complaints: list[str] = []
     for path in _found(folder):
         try:
-            return (*_load(path), complaints)
+            state, extra = _load(path)
         except CheckpointError as error:
             complaints.append(str(error))
+            continue
+        if extra["record_bytes"] <= record_bytes:
+            return state, extra, complaints
+        complaints.append(f"{path}: knows of records that are gone from records.jsonl")
     if complaints:
-        raise CheckpointError(f"no checkpoint can be read: {'; '.join(complaints)}")
+        advice = "delete the run's folder to begin it anew"
+        raise CheckpointError(f"no checkpoint can be used, {advice}: {'; '.join(complaints)}")
     return None
 
 

@@ -1,6 +1,7 @@
 """What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,10 @@ class RecordFile:
         """Append one record; it is in the file when this returns."""
         self._file.write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
         self._file.flush()
+
+    def sync(self) -> None:
+        """Have what was written outlive a power cut; a checkpoint must not know of records that are gone."""
+        os.fsync(self._file.fileno())
 
     def __enter__(self) -> "RecordFile":
         return self

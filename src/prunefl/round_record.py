@@ -10,8 +10,8 @@ from prunefl.records import Record, final_accuracy
 from prunefl.server import Outcome, ServerState, Setup
 
 
-def first_record(setup: Setup, data: str, version: str) -> Record:
-    """Return the record that says what run this is."""
+def first_record(setup: Setup, state: ServerState, data: str, version: str) -> Record:
+    """Return the record that says what run this is; `state` is the one before anything is trained."""
     parameters = sum(parameter.numel() for parameter in setup.model.parameters())
     layers = {name: setup.model.get_parameter(name).numel() for name in setup.names}
     return {
@@ -26,6 +26,7 @@ def first_record(setup: Setup, data: str, version: str) -> Record:
         "prunable": sum(layers.values()),
         "parameters": parameters,
         "layers": layers,
+        "live": live_counts(state.masks),
         "clients": len(setup.devices),
         "devices": [device.name for device in setup.devices],
         "device_notes": {device.name: device.note for device in setup.devices if device.note},

@@ -62,7 +62,7 @@ def execute(
     stop = False
     with RecordFile(folder / "records.jsonl", opened.record_bytes) as file:
         if not opened.record_bytes:
-            file.write(first_record(setup, data, VERSION))
+            file.write(first_record(setup, opened.state, data, VERSION))
         live = opened.live
         clock = time.perf_counter()
         for state, outcome in rounds:
@@ -74,6 +74,7 @@ def execute(
             file.write(record)
             stop = bool(on_record(full))
             if stop or state.round % setup.config.run.checkpoint_every == 0 or _finished(setup, state):
+                file.sync()
                 extra = {
                     "wall": wall,
                     "record_bytes": file.num_bytes,
@@ -111,7 +112,8 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
     if resume and kept.exists():
         refuse_other_config(setup.config, settings.load(kept), folder)
     checkpoint.write_atomically(kept, settings.dump(setup.config).encode())
-    found = checkpoint.load_latest(folder / "checkpoints") if resume else None
+    there = records.stat().st_size if records.exists() else 0
+    found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
     if found is None:
         return _Opened(start(setup))
     state, extra, complaints = found
