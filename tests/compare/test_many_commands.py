@@ -71,8 +71,16 @@ def test_a_failed_run_is_named_and_the_others_are_reported(tmp_path: Path) -> No
     assert (tmp_path / "report" / "report.html").exists()
 
 
-def test_a_target_in_percent_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    code, output = call("compare", *SMALL, "--out", tmp_path / "never", "--target", "80")
-    assert code == 2
-    assert "80" in output
+@pytest.mark.parametrize("target", ["80", "0", "1", "nan"])
+def test_a_target_that_is_no_share_is_refused_before_anything_runs(tmp_path: Path, target: str) -> None:
+    code, output = call("compare", *SMALL, "--out", tmp_path / "never", "--target", target)
+    assert code == 1
+    assert f"--target {target}: must be between 0 and 1" in output
     assert not (tmp_path / "never").exists()
+
+
+def test_a_sweep_can_be_shortened(tmp_path: Path) -> None:
+    words = ("data.alpha=0.1,10", "scale=0.5", "--methods", "conventional", "--no-report")
+    code, output = call("sweep", *SMALL, *words, "--out", tmp_path)
+    assert code == 0, output
+    assert "rounds = 2\n" in (tmp_path / "alpha-0.1" / "conventional" / "seed-0" / "config.toml").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from prunefl.compare import plan_comparison, plan_lottery, plan_sweep
-from prunefl.compare.plan import lottery_folder, parse_method, parse_swept
+from prunefl.compare.plan import lottery_folder, parse_method, parse_swept, refuse_other_runs
 from prunefl.config import Config, dump, from_tables, override
 from prunefl.pruners import build_pruner
 
@@ -50,6 +50,10 @@ def test_a_method_is_read_with_its_density_or_settings() -> None:
         ([], "--methods is empty"),
         (["snip:2"], "pruning.density=2"),
         (["prunefl:pruning.nonsense=1"], "pruning.nonsense: no such setting"),
+        (["prunefl:run.seed=7"], "run.seed cannot set runs apart, use --seeds"),
+        (["prunefl:run.method=snip"], "run.method cannot set runs apart, use --methods"),
+        (["conventional:0.3"], "conventional takes no density: it would ignore pruning.density=0.3"),
+        (["snip:0"], "snip: pruning.density=0, must be > 0"),
     ],
 )
 def test_a_wrong_list_of_methods_is_refused_before_anything_runs(methods: list[str], message: str) -> None:
@@ -102,6 +106,37 @@ def test_a_list_in_brackets_is_one_value() -> None:
     assert parse_swept(['pruning.exclude=["a","b"]']) == {"pruning.exclude": ['["a","b"]']}
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run.seed=0,1", "run.seed cannot set runs apart"),
+        ("run.method=prunefl,conventional", "run.method cannot set runs apart"),
+        ("pruning.density=0.1,0.2", "prunefl takes no density"),
+    ],
+)
+def test_a_sweep_that_would_change_nothing_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_sweep(Config(), parse_swept([text]), ["prunefl"], [0], OUT)
+
+
+def test_a_density_can_be_swept_where_it_is_read() -> None:
+    jobs = plan_sweep(Config(), parse_swept(["pruning.density=0.1,0.2"]), ["snip"], [0], OUT)
+    assert [job.config.pruning.density for job in jobs] == [0.1, 0.2]
+
+
+def test_runs_that_no_report_could_show_beside_those_there_are_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    there = tmp_path / "prunefl" / "seed-0"
+    there.mkdir(parents=True)
+    (there / "records.jsonl").write_text("")
+    (there / "config.toml").write_text(dump(override(Config(), ["run.rounds=7"])))
+    with pytest.raises(ValueError, match=r"different configs mixed: run.rounds is \d+ in .* and 7 in"):
+        refuse_other_runs(plan_comparison(Config(), ["conventional"], [0], tmp_path), tmp_path)
+    same = override(Config(), ["run.rounds=7", "run.seed=4", "pruning.density=0.5"])
+    refuse_other_runs(plan_comparison(same, ["conventional", "snip"], [4], tmp_path), tmp_path)
+
+
 @pytest.mark.parametrize("text", ["alpha=1,2", "data.alpha", "data.alpha=,"])
 def test_a_wrong_sweep_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"must look like|gives no value"):
@@ -113,6 +148,10 @@ def test_tickets_go_into_the_comparison_that_their_run_is_part_of(tmp_path: Path
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "variant.json").write_text("{}")
     assert lottery_folder(tmp_path / "x/prunefl/seed-3") == tmp_path / "x"
+    (tmp_path / "x/prunefl/seed-3/config.toml").write_text(
+        dump(override(Config(), ["pruning.density_limit=0.1"]))
+    )
+    assert lottery_folder(tmp_path / "x/prunefl/seed-3") == tmp_path / "x-prunefl-lottery"
     # its SNIP has another density than the comparison's
     beside = tmp_path / "x-prunefl_density_limit-0.1-lottery"
     assert lottery_folder(tmp_path / "x/prunefl_density_limit-0.1/seed-3") == beside
@@ -124,7 +163,10 @@ def test_a_lottery_trains_the_mask_on_old_and_other_weights_beside_three_methods
     run.mkdir(parents=True)
     limits = ["pruning.density_limit=0.3", "pruning.density_target=0.125"]
     (run / "config.toml").write_text(dump(override(Config(), ["run.seed=3", *limits])))
-    with pytest.raises(ValueError, match="must be the folder of a finished run"):
+    with pytest.raises(ValueError, match="must be the folder of a run"):
+        plan_lottery([run], tmp_path)
+    (run / "records.jsonl").write_text(json.dumps({"kind": "run"}) + "\n")
+    with pytest.raises(ValueError, match=r"is not finished; finish it with: prunefl run --out .* --resume"):
         plan_lottery([run], tmp_path)
     (run / "records.jsonl").write_text(json.dumps({"kind": "end", "density": 0.125}) + "\n")
     jobs = {job.folder.parent.name: job.config for job in plan_lottery([run], tmp_path)}

@@ -54,6 +54,49 @@ def test_any_nonsense_line_ends_the_readable_part(tmp_path: Path, damage: str) -
     assert "damaged" in run.notes[0]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"seconds": None},
+        {"seconds": [1]},
+        {"live": {"0.weight": "many"}},
+        {"live": [1]},
+        {"total": {"seconds": 1, "bytes_up": 1, "bytes_down": 1, "flops": 1, "wall_seconds": None}},
+        {"round": 10**400},
+        {"accuracy": "x"},
+        {"accuracy": float("nan")},
+        {"density": float("inf")},
+        {"kind": "initial", "segments": [{}]},
+        {"kind": "initial", "segments": 5},
+        {"kind": "initial", "segments": [], "seconds": 3},
+    ],
+)
+def test_a_line_with_something_else_than_numbers_is_damaged(tmp_path: Path, damage: dict) -> None:
+    folder = write_run(tmp_path / "runs" / "a", "conventional", 0, rounds=20)
+    lines = (folder / "records.jsonl").read_text().splitlines()
+    lines[15] = json.dumps(json.loads(lines[15]) | damage)
+    (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    written = write_report([tmp_path / "runs"], tmp_path / "out", figures=())
+    assert any("line 16 is damaged" in note and "run it again" in note for note in written.notes)
+
+
+def test_a_line_that_nests_too_deeply_is_damaged(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "conventional", 0, rounds=20)
+    with (folder / "records.jsonl").open("a") as file:
+        file.write("[" * 200_000 + "\n")
+    assert "line 23 is damaged" in read_run(folder).notes[0]
+
+
+@pytest.mark.parametrize("text", ['{"settings": null}', '{"settings": [1]}', "[1]"])
+def test_a_variant_file_without_settings_is_said(tmp_path: Path, text: str) -> None:
+    write_run(tmp_path / "whole", "conventional", 0, rounds=20)
+    folder = write_run(tmp_path / "odd", "conventional", 1, rounds=20)
+    (folder / "variant.json").write_text(text)
+    runs, notes = find_runs([tmp_path])
+    assert [run.seed for run in runs] == [0]
+    assert "variant.json: must hold an object, and one as its settings" in notes[0]
+
+
 def test_runs_that_cannot_be_shown_are_left_out_and_said(tmp_path: Path) -> None:
     for name, seed in (("whole", 0), ("damaged", 1), ("begun", 2), ("odd", 3)):
         write_run(tmp_path / "runs" / name, "conventional", seed, rounds=20)

@@ -29,6 +29,31 @@ def test_runs_of_different_configs_are_refused_unless_the_difference_is_named(tm
         told(tmp_path, "data.beta")
 
 
+def test_seeds_at_different_densities_are_not_averaged(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "snip", 0, "pruning.density=0.5", rounds=20)
+    write_run(tmp_path / "b", "snip", 1, "pruning.density=0.05", rounds=20)
+    with pytest.raises(ValueError, match=r"different configs mixed: pruning.density is 0.5 .*and 0.05"):
+        told(tmp_path)
+    assert labels(told(tmp_path, "pruning.density")) == ["SNIP at 5 %", "SNIP at 50 %"]
+
+
+def test_seeds_at_the_densities_that_prunefl_gave_them_are_averaged(tmp_path: Path) -> None:
+    for seed, density in enumerate((0.19, 0.2)):
+        given = {"kind": "method", "label": "SNIP", "settings": {}}
+        write_run(tmp_path / str(seed), "snip", seed, f"pruning.density={density}", rounds=20, variant=given)
+    assert [len(variant.runs) for variant in told(tmp_path).variants] == [2]
+
+
+def test_what_sets_one_run_apart_may_not_differ_among_the_others(tmp_path: Path) -> None:
+    limit = {"kind": "method", "settings": {"pruning.density_limit": 0.1}}
+    write_run(tmp_path / "a", "prunefl", 0, "pruning.density_limit=0.1", rounds=20, variant=limit)
+    write_run(tmp_path / "b", "prunefl", 0, rounds=20)
+    assert labels(told(tmp_path)) == ["PruneFL", "PruneFL, limit 10 %"]
+    write_run(tmp_path / "c", "prunefl", 1, "pruning.density_limit=0.5", rounds=20)
+    with pytest.raises(ValueError, match=r"different configs mixed: pruning.density_limit is 0.0"):
+        told(tmp_path)
+
+
 def test_the_same_method_and_seed_twice_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "snip", 3, rounds=20)
     write_run(tmp_path / "b", "snip", 3, rounds=20)

@@ -8,6 +8,6 @@ Seeds = Annotated[int, typer.Option(min=1, help="how many seeds, from run.seed o
 Jobs = Annotated[int, typer.Option(min=1, help="runs at once; the numbers are the same")]
 Targets = Annotated[
     list[float] | None,
-    typer.Option(min=0, max=1, help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
+    typer.Option(help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
 ]
 WriteReport = Annotated[bool, typer.Option(help="write the report at the end")]

@@ -41,12 +41,13 @@ def sweep(
     from prunefl.compare.plan import parse_swept
 
     named = arguments[:1] if "=" not in arguments[0] else []
-    given = parse_swept(arguments[len(named) :])
+    scale = [word for word in arguments if word.startswith("scale=")]
+    given = parse_swept([word for word in arguments[len(named) :] if word not in scale])
     swept = {key: values for key, values in given.items() if len(values) > 1}
     if not swept:
         raise ValueError("nothing to sweep: give at least one setting several values, as data.alpha=0.1,1,10")
     fixed = [f"{key}={values[0]}" for key, values in given.items() if len(values) == 1]
-    config, name = resolve([*named, *fixed], None)
+    config, name = resolve([*named, *fixed, *scale], None)
     folder = out or Path("runs") / f"{name}-sweep"
     names = [method for method in methods.split(",") if method.strip()]
     first = config.run.seed

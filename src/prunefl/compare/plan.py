@@ -1,7 +1,8 @@
 """Which runs a comparison, a lottery-ticket test or a sweep consists of."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from prunefl.config import Config
 from prunefl.pruners import build_pruner
 from prunefl.pruners.survivors import NoDensity
 from prunefl.report.figures import file_name
-from prunefl.report.runs import VARIANT_FILE
-from prunefl.report.study import label_of
+from prunefl.report.runs import VARIANT_FILE, Run, without_records
+from prunefl.report.study import label_of, refuse_mixture
 
 
 def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int], out: Path) -> list[Job]:
@@ -59,6 +60,7 @@ def _job(
 ) -> Job:
     own = settings.override(config, [f"{key}={value}" for key, value in given.items()])
     own = replace(own, run=replace(own.run, method=method, seed=seed))
+    refuse_idle(own, given)
     typed = {key: value_of(own, key) for key in given}
     label = label_of(method, typed)
     source = None
@@ -81,6 +83,32 @@ def needs_density(config: Config) -> bool:
     return False
 
 
+def refuse_idle(config: Config, keys: Iterable[str]) -> None:
+    """Refuse to set runs apart by settings that change nothing about them: their labels would lie."""
+    for key, option in (("run.method", "--methods"), ("run.seed", "--seeds")):
+        if key in keys:
+            raise ValueError(f"{key} cannot set runs apart, use {option}")
+    if "pruning.density" not in keys:
+        return
+    method, density = config.run.method, config.pruning.density
+    if not density:
+        raise ValueError(f"{method}: pruning.density={density:g}, must be > 0")
+    # what a method of the user's own reads, only the user knows
+    if ":" not in method and not needs_density(replace(config, pruning=replace(config.pruning, density=0.0))):
+        raise ValueError(f"{method} takes no density: it would ignore pruning.density={density:g}")
+
+
+def refuse_other_runs(jobs: Sequence[Job], out: Path) -> None:
+    """Refuse to begin where a report could not show the jobs beside the runs that are in `out` already."""
+    planned = {job.folder: job for job in jobs}
+    runs = [
+        Run(folder, {}, None, (), tomllib.loads(settings.dump(job.config)), variant=job.variant)
+        for folder, job in planned.items()
+    ]
+    present = (file.parent for file in sorted(out.rglob("records.jsonl")))
+    refuse_mixture([*runs, *without_records(folder for folder in present if folder not in planned)])
+
+
 def folder_name(method: str, given: Mapping[str, Any]) -> str:
     """Return a variant's folder: 'snip', 'snip_density-0.3'."""
     parts = (f"{settings.short_name(key)}-{value}" for key, value in given.items())
@@ -100,7 +128,7 @@ def plan_lottery(runs: Sequence[Path], out: Path) -> list[Job]:
 
 
 def lottery_folder(run: Path) -> Path:
-    """Return where a run's tickets go: into the comparison if it is its PruneFL run, else beside what it is in.
+    """Return where a run's tickets go: into the comparison if it is its plain PruneFL run, else beside that.
 
     A comparison has one conventional FL, one SNIP; those at a variant's density must not mix with them.
     """
@@ -108,16 +136,23 @@ def lottery_folder(run: Path) -> Path:
     if not (run / VARIANT_FILE).exists():
         return run.with_name(f"{run.name}-lottery")
     comparison = run.parent.parent
-    if run.parent.name == "prunefl":
+    if run.parent.name == "prunefl" and not _limited(run):
         return comparison
     return comparison.with_name(f"{comparison.name}-{run.parent.name}-lottery")
 
 
+def _limited(run: Path) -> bool:
+    """Return whether a run has a size limit, which its tickets and the methods beside them have not."""
+    kept = run / "config.toml"
+    pruning = settings.load(kept).pruning if kept.exists() else None
+    return pruning is not None and bool(pruning.density_limit or pruning.density_target)
+
+
 def _lottery(run: Path, out: Path) -> list[Job]:
+    if not (run / "records.jsonl").exists():
+        raise ValueError(f"{run}: must be the folder of a run (there is no records.jsonl in it)")
     if not finished(run):
-        raise ValueError(
-            f"{run}: must be the folder of a finished run; finish it with: prunefl run --out {run} --resume"
-        )
+        raise ValueError(f"{run}: is not finished; finish it with: prunefl run --out {run} --resume")
     config = settings.load(run / "config.toml")
     # the mask has the size it has: limits are for the run that found it
     config = replace(config, pruning=replace(config.pruning, density_limit=0.0, density_target=0.0))
@@ -162,6 +197,8 @@ def plan_sweep(
         point = settings.override(config, [f"{key}={value}" for key, value in given.items()])
         typed = {key: value_of(point, key) for key in given}
         inner = plan_comparison(point, methods, seeds, out / folder_name("", typed).strip("_"))
+        for job in inner:
+            refuse_idle(job.config, typed)
         jobs += [_swept(job, typed) for job in inner]
     return jobs
 

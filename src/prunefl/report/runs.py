@@ -2,13 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 LARGEST_FILE = 1 << 30
 """A longer record file is refused rather than read into memory."""
+
+LARGEST_NUMBER = 1e300
+"""A number beyond it cannot be added up."""
 
 VARIANT_FILE = "variant.json"
 """Beside a run: what `prunefl compare`, `lottery` or `sweep` made it for."""
@@ -75,6 +78,15 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
+def without_records(folders: Iterable[Path]) -> Iterator[Run]:
+    """Yield what runs were made for and with, before a record is read; damaged folders are left to the report."""
+    for folder in folders:
+        try:
+            yield Run(folder, {}, None, (), _config(folder / "config.toml"), variant=_variant(folder))
+        except ValueError:
+            continue
+
+
 def _record_files(folders: Iterable[Path]) -> list[Path]:
     """Return each record file once, in order; each folder must hold at least one."""
     found: dict[Path, Path] = {}
@@ -114,29 +126,53 @@ def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict) or not _whole(record):
-                return records, [f"line {number} is damaged; the {len(records)} records before it are used"]
+                used = f"the {len(records)} records before it are used"
+                return records, [
+                    f"line {number} is damaged; {used}; to have the rest, delete the folder and run it again"
+                ]
             records.append(record)
     return records, []
 
 
 def _whole(record: Mapping[str, Any]) -> bool:
-    """Return whether a record has what the report reads of it."""
-    if record.get("kind") != "round":
-        return isinstance(record.get("kind"), str)
+    """Return whether a record has what the report reads of it, and numbers where it expects them."""
+    kind = record.get("kind")
+    tables = (record.get(key, {}) for key in ("layers", "live", "seconds"))
+    if not isinstance(kind, str) or not all(map(_numbers, tables)):
+        return False
+    if kind == "initial":
+        segments = record.get("segments")
+        return isinstance(segments, list) and all(map(_whole_segment, segments))
+    return kind != "round" or _whole_round(record)
+
+
+def _whole_round(record: Mapping[str, Any]) -> bool:
     totals = record.get("total")
     return (
         isinstance(record.get("round"), int)
+        and _is_number(record["round"])
         and _is_number(record.get("density"))
-        and isinstance(totals, dict)
-        and all(_is_number(totals.get(key)) for key in ("seconds", "bytes_up", "bytes_down", "flops"))
+        and all(
+            record.get(key) is None or _is_number(record[key]) for key in ("accuracy", "predicted_seconds")
+        )
+        and _numbers(totals)
+        and {"seconds", "bytes_up", "bytes_down", "flops"} <= totals.keys()
     )
 
 
+def _whole_segment(segment: Any) -> bool:
+    return isinstance(segment, dict) and _is_number(segment.get("steps")) and _numbers(segment.get("live"))
+
+
+def _numbers(table: Any) -> TypeGuard[dict[str, float]]:
+    return isinstance(table, dict) and all(map(_is_number, table.values()))
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
+    return isinstance(value, int | float) and abs(value) < LARGEST_NUMBER
 
 
 def _rounds(records: Iterable[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -168,6 +204,6 @@ def _variant(folder: Path) -> Mapping[str, Any]:
         variant = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: not valid JSON: {error}") from error
-    if not isinstance(variant, dict):
-        raise ValueError(f"{file}: must hold an object")
+    if not isinstance(variant, dict) or not isinstance(variant.get("settings", {}), dict):
+        raise ValueError(f"{file}: must hold an object, and one as its settings")
     return variant

@@ -89,8 +89,7 @@ def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()
         notes: what is known already to be missing, in words.
     """
     chosen = {run.folder: _chosen(run, by) for run in runs}
-    swept = {key for run in runs for key in run.variant.get("settings", {})}
-    refuse_mixture(runs, {*by, *swept})
+    refuse_mixture(runs, by)
     groups: dict[tuple[str, str], list[Run]] = {}
     labels: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
     for run in runs:
@@ -176,6 +175,8 @@ def _rank(group: tuple[str, str], method: str, settings: Mapping[str, Any]) -> t
 def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Return one run per seed, in order."""
     by_seed: dict[int, Run] = {}
+    # in a comparison each seed has the density that PruneFL came to with it; others mean different things
+    _refuse_differing([run for run in runs if not run.variant], "pruning.density")
     for run in runs:
         if run.seed in by_seed:
             raise ValueError(
@@ -207,15 +208,30 @@ def _settings(run: Run, allowed: Iterable[str] = ()) -> dict[str, Any]:
     return settings | {"fleet": fleet}
 
 
-def refuse_mixture(runs: Sequence[Run], allowed: set[str]) -> None:
-    """Refuse runs whose configs differ in a setting that is not being compared."""
+def refuse_mixture(runs: Sequence[Run], by: Sequence[str] = ()) -> None:
+    """Refuse runs whose configs differ in a setting that is not being compared: by all, or as a run's variant."""
+    compared = {*by, *(key for run in runs for key in run.variant.get("settings", {}))}
     seen: dict[str, tuple[Any, Run]] = {}
     for run in runs:
-        settings = _settings(run, allowed) or {key: run.header.get(key) for key in ("model", "data")}
+        settings = _settings(run, compared) or {key: run.header.get(key) for key in ("model", "data")}
+        apart = {*by, *run.variant.get("settings", {})}
         for key, value in settings.items():
-            first, where = seen.setdefault(key, (value, run))
-            if key not in _FREE | allowed and first != value:
-                raise ValueError(
-                    f"runs of different configs mixed: {key} is {first!r} in {where.folder} "
-                    f"and {value!r} in {run.folder}; report them apart, or add --by {key}"
-                )
+            if key not in _FREE | apart:
+                _refuse_other(seen, key, value, run)
+
+
+def _refuse_differing(runs: Sequence[Run], key: str) -> None:
+    """Refuse runs that differ in this setting."""
+    seen: dict[str, tuple[Any, Run]] = {}
+    for run in runs:
+        _refuse_other(seen, key, _settings(run).get(key), run)
+
+
+def _refuse_other(seen: dict[str, tuple[Any, Run]], key: str, value: Any, run: Run) -> None:
+    """Refuse a value that is not the first one seen of its key."""
+    first, where = seen.setdefault(key, (value, run))
+    if first != value:
+        raise ValueError(
+            f"runs of different configs mixed: {key} is {first!r} in {where.folder} "
+            f"and {value!r} in {run.folder}; report them apart, or add --by {key}"
+        )

@@ -19,6 +19,9 @@ from prunefl.report.special import limit_figures, lottery_figures, snip_figures,
 from prunefl.report.study import Study, study
 from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
 
+MADE_BY = '<meta name="generator" content="prunefl report">'
+"""Stands at the beginning of every page of ours: no other is replaced."""
+
 
 @dataclass(frozen=True)
 class Written:
@@ -49,9 +52,8 @@ def write_report(
         by: settings in which runs may differ.
         figures: formats, of "svg" and "pdf", in which figures are files too; drawing takes most of the time.
     """
-    for target in targets:
-        if not 0 < target < 1:
-            raise ValueError(f"target={target}, must be between 0 and 1, such as 0.8")
+    check_targets(targets)
+    former = _files_of(out / "report.html")
     runs, missing = find_runs(folders)
     told = study(runs, by, missing)
     goals = list(targets) or default_targets(told)
@@ -59,11 +61,17 @@ def write_report(
     files = _write_tables(sections, out)
     files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
-    former = _files_of(path)
     write_text(path, page(told, sections, goals, title, made_by, figures))
     for stale in former - set(files):
         stale.unlink(missing_ok=True)
     return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
+
+
+def check_targets(targets: Sequence[float]) -> None:
+    """Refuse accuracies that nobody can ask for."""
+    for target in targets:
+        if not 0 < target < 1:
+            raise ValueError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
@@ -107,12 +115,17 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
 
 
 def _files_of(page: Path) -> set[Path]:
-    """Return the figures and tables that a page links to: what an earlier report wrote beside it."""
+    """Return the figures and tables that a page links to: what an earlier report wrote beside it.
+
+    Raises:
+        ValueError: the page is not one of ours.
+    """
     if not page.is_file():
         return set()
-    links = re.findall(
-        r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', page.read_text(encoding="utf-8", errors="replace")
-    )
+    text = page.read_text(encoding="utf-8", errors="replace")
+    if MADE_BY not in text[:1000]:
+        raise ValueError(f"{page} was not written by `prunefl report`: move it, or give another --out")
+    links = re.findall(r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', text)
     return {page.parent / link for link in links}
 
 
