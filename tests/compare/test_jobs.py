@@ -121,14 +121,26 @@ def test_another_config_in_the_same_folder_is_refused(straight: Path) -> None:
         go(plan(straight, "training.local_steps=3"))
 
 
-def test_two_processes_never_work_at_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_two_processes_never_work_at_one_run_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     monkeypatch.setattr("prunefl.compare.folders.LOCK_SECONDS", 0.3)
-    job = plan(tmp_path)[0]
-    job.folder.mkdir(parents=True)
-    with only_one(job.folder):
-        told = go([job])
-    assert told[-1].state == "failed"
-    assert "another process is at this run" in told[-1].detail
+    busy, free = plan_comparison(small(), ["conventional", "erk:0.5"], [0], tmp_path)
+    busy.folder.mkdir(parents=True)
+    with only_one(busy.folder):
+        ended = {step.job.folder: step for step in go([busy, free], at_once) if step.state != "running"}
+    assert ended[busy.folder].state == "failed"
+    assert "another process is at this run" in ended[busy.folder].detail
+    assert ended[free.folder].state == "done"
+
+
+def test_a_run_that_is_killed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "prunefl.compare.jobs._MAIN", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    told = go(plan_comparison(small(), ["conventional"], [0], tmp_path), at_once=2)
+    assert (told[-1].state, told[-1].detail) == ("failed", "killed by SIGKILL; the same command goes on")
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
@@ -146,7 +158,7 @@ def test_a_run_that_fails_is_told_of_and_what_needs_its_density_too(tmp_path: Pa
 
 
 def test_a_run_that_stands_twice_runs_once_and_two_that_differ_do_not_share_a_folder(tmp_path: Path) -> None:
-    twice = plan_comparison(small(), ["conventional:0.30", "conventional:0.3"], [0], tmp_path)
+    twice = plan_comparison(small(), ["snip:0.30", "snip:0.3"], [0], tmp_path)
     assert [step.state for step in go(twice) if step.state != "running"] == ["done"]
     job = plan_comparison(small(), ["conventional"], [0], tmp_path)[0]
     with pytest.raises(ValueError, match=r"differ and share .*conventional/seed-0"):

@@ -195,7 +195,10 @@ def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callabl
                 told_to_stop = True
                 _interrupt(running)
             while len(running) < at_once and not stop() and (job := _next(waiting, running, tell)):
-                running[job.folder] = (job, _started(job, workers))
+                try:
+                    running[job.folder] = (job, _started(job, workers))
+                except ValueError as error:
+                    tell(Progress(job, last_round(job.folder), "failed", str(error)))
             time.sleep(_POLL_SECONDS if running else 0)
             _collect(running, tell)
     finally:
@@ -264,4 +267,13 @@ def _collect(running: Running, tell: OnProgress) -> None:
         elif code == 130:
             tell(Progress(job, last_round(folder), "stopped"))
         else:
-            tell(Progress(job, last_round(folder), "failed", last_line(folder / LOG_FILE)))
+            said = (
+                last_line(folder / LOG_FILE)
+                if code > 0
+                else f"killed by {_signal(-code)}; the same command goes on"
+            )
+            tell(Progress(job, last_round(folder), "failed", said))
+
+
+def _signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
