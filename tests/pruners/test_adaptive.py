@@ -69,3 +69,11 @@ def test_a_limit_that_a_method_would_not_keep_is_refused(method: str, limit: str
         ValueError, match=rf"pruning.density_{limit}, which run.method='{method}' does not keep"
     ):
         build_pruner(settings(f"run.method={method}", "pruning.density=0.2", f"pruning.density_{limit}"))
+
+
+@pytest.mark.parametrize("method", ["dpf", "feddst"])
+@pytest.mark.parametrize("given", ['server.aggregate="median"', "server.clip_norm=1.0"])
+def test_an_aggregation_that_a_method_would_not_use_is_refused(method: str, given: str) -> None:
+    with pytest.raises(ValueError, match=rf"run.method='{method}' averages in its own way"):
+        build_pruner(settings(f"run.method={method}", "pruning.density=0.2", given))
+    build_pruner(settings("run.method=snip", "pruning.density=0.2", given))

@@ -121,6 +121,9 @@ _KEPT = {
 }
 """Limits of size that a method keeps; with any other it would be silently larger."""
 
+_OWN_AVERAGE = ("dpf", "feddst")
+"""Methods whose clients answer under other masks than the server's; those are averaged over their holders."""
+
 
 def build_pruner(config: "Config") -> Pruner:
     """Return the method that `run.method` names: one of ours, or `package.module:function`."""
@@ -136,4 +139,9 @@ def build_pruner(config: "Config") -> Pruner:
                 f"pruning.{limit}={getattr(config.pruning, limit)}, which run.method={name!r} does not keep: leave "
                 f"it and time.memory_limit out; in a comparison prunefl:pruning.{limit}=D limits PruneFL alone"
             )
+    if name in _OWN_AVERAGE and (config.server.aggregate != "mean" or config.server.clip_norm):
+        raise ValueError(
+            f"server.aggregate={config.server.aggregate!r} and server.clip_norm={config.server.clip_norm:g}: "
+            f"run.method={name!r} averages in its own way, leave both out"
+        )
     return known[name](config)
