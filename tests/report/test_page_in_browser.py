@@ -87,6 +87,16 @@ def test_values_can_be_read_with_the_pointer(page: Page) -> None:
     assert page.run("document.getElementById('tip').hidden")
 
 
+def test_a_reading_is_where_the_curve_is_drawn(page: Page) -> None:
+    page.hover(CHART, 0.437)
+    across = page.run(
+        "[...document.querySelectorAll('#panel-accuracy-time .dot')].map((d) => d.cx.baseVal.value)"
+    )
+    assert len(across) > 1
+    assert max(across) - min(across) < 1e-6
+    page.hover("h1")
+
+
 def test_a_curve_is_not_read_left_of_its_first_point(page: Page) -> None:
     # conventional FL is evaluated first after 8 of 80 minutes
     page.hover(CHART, 0.1)

@@ -10,11 +10,12 @@ from synthetic import LAYERS, TOTAL, write_run
 
 from prunefl.report import write_report
 from prunefl.report.costs import predicted_and_charged, prediction_figure
-from prunefl.report.curves import size_figure
+from prunefl.report.curves import accuracy_figures, size_figure
 from prunefl.report.draw import draw
 from prunefl.report.palette import colours
 from prunefl.report.runs import find_runs, read_run
 from prunefl.report.study import study
+from prunefl.report.tables import summary_table
 from prunefl.report.write import Written
 from prunefl.training import train
 from tasks import small_clients, small_config, small_data, small_model
@@ -114,7 +115,9 @@ def test_the_size_of_a_real_run_is_its_density_in_every_round(tmp_path: Path, me
     run = train(small_model(), small_clients(), test=small_data(40, 9), config=config, out=tmp_path)
     told = study(find_runs([tmp_path])[0])
     curve = size_figure(told, told.plain).curves[0]
-    shown = {at: size for at, size in zip(curve.x, curve.y, strict=True) if at > 0}
+    shown = {at: size for at, size in zip(curve.x, curve.y, strict=True) if at >= 0}
+    before = sum((run.records[1] if method == "prunefl" else run.records[0])["live"].values())
+    assert shown.pop(0.0) == before / 1000
     rounds = [record for record in run.records if record["kind"] == "round"]
     prunable = run.records[0]["prunable"] / 1000
     assert shown == {r["round"]: pytest.approx(r["density"] * prunable) for r in rounds}
@@ -127,9 +130,16 @@ def test_predictions_are_compared_over_rounds_that_collect_no_importance(tmp_pat
     (folder / "records.jsonl").write_text(lines.replace('"reconfigured": true', '"reconfigured": false'))
     charged = {r["round"]: r["seconds"]["total"] for r in rows(folder) if r["kind"] == "round"}
     pairs = predicted_and_charged(read_run(folder))
-    assert [seconds for _, seconds in pairs] == [charged[n] for n in charged if n not in (50, 100)]
+    assert [seconds for _, seconds in pairs] == [charged[n] for n in charged if n not in (1, 50, 100)]
     told = study(find_runs([tmp_path])[0])
     assert prediction_figure(told.plain).y_label == "Charged by the simulated clock (s)"
+
+
+def test_a_round_that_sends_new_masks_is_not_compared(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "prunefl", 0, rounds=100)
+    charged = {r["round"]: r["seconds"]["total"] for r in rows(folder) if r["kind"] == "round"}
+    pairs = predicted_and_charged(read_run(folder))
+    assert [seconds for _, seconds in pairs] == [charged[n] for n in charged if n not in (1, 50, 51, 100)]
 
 
 def test_the_same_records_give_the_same_files(comparison: Path, tmp_path: Path) -> None:
@@ -163,8 +173,71 @@ def test_a_second_report_leaves_nothing_of_the_first_and_all_of_the_users(tmp_pa
     assert left == {*second.files, *own}
 
 
+def test_a_page_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", "snip", 0, rounds=20)
+    out = tmp_path / "site"
+    (out / "figures").mkdir(parents=True)
+    (out / "figures" / "mine.png").write_text("the user's")
+    (out / "report.html").write_text('<a href="figures/mine.png">mine</a>')
+    with pytest.raises(
+        ValueError, match="was not written by `prunefl report`: move it, or give another --out"
+    ):
+        write_report([tmp_path / "runs"], out)
+    assert sorted(path.name for path in out.rglob("*.*")) == ["mine.png", "report.html"]
+    assert "mine" in (out / "report.html").read_text()
+
+
+def test_the_interval_is_told_whole_where_its_band_is_cut(tmp_path: Path) -> None:
+    for seed, reached in enumerate((0.2, 0.9)):
+        write_run(tmp_path / str(seed), "snip", seed, rounds=40, shape=(reached, 5, (1, 1, 1, 1)))
+    told = study(find_runs([tmp_path])[0])
+    curve = accuracy_figures(told.plain)[1].curves[0]
+    one, other = (
+        [
+            100 * r["accuracy"]
+            for r in rows(tmp_path / str(seed))
+            if r.get("accuracy") and r["kind"] == "round"
+        ]
+        for seed in (0, 1)
+    )
+    expected = 12.706 * abs(one[-1] - other[-1]) / 2
+    assert expected > 100
+    assert curve.half[-1] == pytest.approx(expected)
+    assert (curve.low[-1], curve.high[-1]) == (0, 100)
+
+
+def test_all_that_are_best_are_marked(tmp_path: Path) -> None:
+    for method in ("erk", "set", "rigl"):
+        accuracy = 0.5 if method == "rigl" else 0.8
+        write_run(tmp_path / method, method, 0, rounds=40, shape=(accuracy, 5, (1, 1, 1, 1)))
+        lines = rows(tmp_path / method)
+        for record in lines:
+            if "accuracy" in record:
+                record["accuracy"] = accuracy
+        (tmp_path / method / "records.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    told = study(find_runs([tmp_path])[0])
+    assert summary_table(told).best == {
+        (place, 2) for place, v in enumerate(told.variants) if v.method != "rigl"
+    }
+
+
+def test_a_variant_never_has_the_colour_of_another_method(tmp_path: Path) -> None:
+    for method in ("prunefl", "snip", "synflow"):
+        write_run(tmp_path / method, method, 0, rounds=20)
+    write_run(
+        tmp_path / "limit",
+        "prunefl",
+        0,
+        "pruning.density_limit=0.1",
+        rounds=20,
+        variant={"kind": "method", "settings": {"pruning.density_limit": 0.1}},
+    )
+    told = study(find_runs([tmp_path])[0])
+    assert len({light for light, *_ in colours(told.variants).values()}) == 4
+
+
 def test_a_target_must_be_a_fraction(comparison: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"target=80, must be between 0 and 1"):
+    with pytest.raises(ValueError, match=r"--target 80: must be between 0 and 1"):
         write_report([comparison], tmp_path, targets=[80])
 
 

@@ -12,10 +12,10 @@ const charts = (() => {
     return made;
   }
 
-  function ticks(low, high, count) {
-    const raw = (high - low || 1) / count;
+  function ticks(low, high, count, whole) {
+    const raw = Math.max(whole ? 1 : 0, (high - low || 1) / count);
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
+    const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw && !(whole && size % 1));
     const found = [];
     for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) found.push(Math.abs(at) < step * 1e-9 ? 0 : at);
     return found;
@@ -72,7 +72,7 @@ const charts = (() => {
       node("line", { class: "grid", x1: box.left, x2: box.right, y1: y(at), y2: y(at) }, svg);
       node("text", { x: box.left - 9, y: y(at) + 4, "text-anchor": "end" }, svg, short(at));
     }
-    for (const at of log ? logTicks(start, x1) : ticks(start, x1, Math.max(3, width / 110))) {
+    for (const at of log ? logTicks(start, x1) : ticks(start, x1, Math.max(3, width / 110), figure.x_label === "Round")) {
       node("line", { class: "axis", x1: x(at), x2: x(at), y1: box.bottom, y2: box.bottom + 5 }, svg);
       node("text", { x: x(at), y: box.bottom + 20, "text-anchor": "middle" }, svg, short(at));
     }

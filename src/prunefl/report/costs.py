@@ -1,6 +1,7 @@
 """Where the time went, and whether the time model foresaw it."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
@@ -56,7 +57,7 @@ def _bars(
     shown = [part for part in means[0] if any(mean[part] > 0 for mean in means)]
     return Bars(
         name=name,
-        title="Where the time goes",
+        title=f"Where the time goes: {tab.lower()}",
         caption=caption,
         x_label=f"Simulated time ({unit})",
         variants=tuple(variant.key for variant in variants),
@@ -83,8 +84,8 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
     return Lines(
         name="prediction",
         title="Predicted against charged time of a round",
-        caption="Each point is a round that kept its masks and collected no importance; on the line the time model "
-        "T(M) foresees exactly what the simulated clock charged. "
+        caption="Each point is a round in which clients only trained, with masks that they had; on the line the time "
+        "model T(M) foresees exactly what the simulated clock charged. "
         + (f"Over these rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
         x_label="Predicted by T(M) (s)",
         y_label="Charged by the simulated clock (s)",
@@ -98,15 +99,16 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
 def predicted_and_charged(run: Run) -> list[tuple[float, float]]:
     """Return (T(M), simulated seconds) of every round that has both and only trained.
 
-    Choosing masks anew and collecting importance cost time that T(M) does not speak of.
+    Sending masks, choosing them anew and collecting importance cost time that T(M) does not speak of.
     """
     return [
         (float(record["predicted_seconds"]), float(record["seconds"]["total"]))
-        for record in run.rounds
+        for before, record in pairwise(run.rounds)
         if record.get("predicted_seconds") is not None
         and "total" in record.get("seconds", {})
         and not record.get("reconfigured")
         and not record.get("collected")
+        and not before.get("reconfigured")
     ]
 
 

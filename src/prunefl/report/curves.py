@@ -6,7 +6,7 @@ from typing import Any
 from prunefl.records import evaluations
 from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
-from prunefl.report.statistics import estimate
+from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
 
 MOST_POINTS = 400
@@ -72,15 +72,19 @@ def _accuracy_curve(variant: Variant, cost: Cost, scale: float) -> Curve:
     rounds = [rounds[place] for place in thinned(len(rounds), MOST_POINTS)]
     estimates = [estimate([100 * record["accuracy"] for record in at_round[number]]) for number in rounds]
     x = [estimate([cost(record) for record in at_round[number]]).mean / scale for number in rounds]
-    banded = most > 1
-    return Curve(
-        variant.key,
-        variant.label,
-        x,
-        [e.mean for e in estimates],
-        [max(0.0, e.mean - (e.half or 0)) for e in estimates] if banded else (),
-        [min(100.0, e.mean + (e.half or 0)) for e in estimates] if banded else (),
-    )
+    return curve_of(variant.key, variant.label, x, estimates, 100.0)
+
+
+def curve_of(
+    key: str, label: str, x: Sequence[float], estimates: Sequence[Estimate], most: float, step: bool = False
+) -> Curve:
+    """Return the estimates as a curve, its band cut where no value can be: below zero and above `most`."""
+    y, half = [e.mean for e in estimates], [e.half or 0.0 for e in estimates]
+    if any(e.half is None for e in estimates):
+        return Curve(key, label, x, y, step=step)
+    low = [max(0.0, mean - width) for mean, width in zip(y, half, strict=True)]
+    high = [min(most, mean + width) for mean, width in zip(y, half, strict=True)]
+    return Curve(key, label, x, y, low, high, half, step)
 
 
 def size_figure(study: Study, variants: Sequence[Variant], name: str = "size", title: str = "") -> Lines:
@@ -107,15 +111,18 @@ def _local_steps(study: Study) -> int:
 def _size_curve(variant: Variant, total: int, scale: float, local_steps: int) -> Curve:
     rounds = min((run.rounds for run in variant.runs), key=len)
     places = thinned(len(rounds), MOST_POINTS)
-    before = _initial_sizes(variant.runs, total, local_steps)
+    before = _initial_sizes(variant.runs, total, local_steps) + _first_sizes(variant.runs)
     x = [at for at, _ in before] + [float(rounds[place]["round"]) for place in places]
     sizes = [sizes for _, sizes in before]
     sizes += [[float(sum(run.rounds[place]["live"].values())) for run in variant.runs] for place in places]
     estimates = [estimate([size / scale for size in values]) for values in sizes]
-    banded = len(variant.runs) > 1
-    low = [max(0.0, e.mean - (e.half or 0)) for e in estimates] if banded else ()
-    high = [min(total / scale, e.mean + (e.half or 0)) for e in estimates] if banded else ()
-    return Curve(variant.key, variant.label, x, [e.mean for e in estimates], low, high, step=True)
+    return curve_of(variant.key, variant.label, x, estimates, total / scale, step=True)
+
+
+def _first_sizes(runs: Sequence[Run]) -> list[tuple[float, list[float]]]:
+    """Return (0, live weights of each seed) that round 1 trains; empty for records that do not tell."""
+    live = [(run.initial or run.header).get("live") for run in runs]
+    return [(0.0, [float(sum(layers.values())) for layers in live if layers])] if all(live) else []
 
 
 def _initial_sizes(runs: Sequence[Run], total: int, local_steps: int) -> list[tuple[float, list[float]]]:

@@ -1,5 +1,6 @@
 """Figures as SVG and PDF files for papers."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,16 +11,17 @@ from prunefl.report.palette import PART_COLOURS
 
 Palette = Mapping[str, tuple[str, str, str]]
 ENDINGS = ("svg", "pdf")
+MOST_INSIDE, COLUMNS = 4, 3
+"""Where more curves have names, they stand below the axes, in columns: inside they would lie on the curves."""
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def draw(figure: Figure, palette: Palette, folder: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
     """Write the figure in these formats and return their paths; the same figure gives the same bytes."""
     with _plain_style() as pyplot:
-        height = 0.42 * len(figure.labels) + 1.0 if isinstance(figure, Bars) else _height(figure)
-        canvas, axes = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+        canvas, axes = pyplot.subplots(figsize=(6.4, _height(figure)), layout="constrained")
         if isinstance(figure, Lines):
-            _lines(axes, figure, palette)
+            _lines(canvas, axes, figure, palette)
         elif isinstance(figure, Bars):
             _bars(axes, figure)
         else:
@@ -34,7 +36,12 @@ def draw(figure: Figure, palette: Palette, folder: Path, endings: Sequence[str] 
 
 
 def _height(figure: Figure) -> float:
-    return 0.32 * len(figure.rows) + 1.2 if isinstance(figure, Heat) else 3.6
+    """Return inches: bars and rows of equal height, and room for a legend below."""
+    if isinstance(figure, Bars):
+        return 0.42 * len(figure.labels) + 1.0
+    if isinstance(figure, Heat):
+        return 0.32 * len(figure.rows) + 1.2
+    return 3.6 + (0.17 * math.ceil(_named(figure) / COLUMNS) if _named(figure) > MOST_INSIDE else 0)
 
 
 @contextmanager
@@ -60,7 +67,7 @@ def _plain_style() -> Iterator[Any]:
         yield pyplot
 
 
-def _lines(axes: Any, figure: Lines, palette: Palette) -> None:
+def _lines(canvas: Any, axes: Any, figure: Lines, palette: Palette) -> None:
     for curve in figure.curves:
         colour, _, dash = palette[curve.variant]
         if figure.points:
@@ -87,7 +94,14 @@ def _lines(axes: Any, figure: Lines, palette: Palette) -> None:
         axes.plot(line.x, line.y, color="#667085", linewidth=0.9, linestyle=":", label=line.label)
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
-    axes.legend(fontsize=7.5, handlelength=2.6)
+    if _named(figure) > MOST_INSIDE:
+        canvas.legend(loc="outside lower center", ncols=COLUMNS, fontsize=7.5, handlelength=2.6)
+    else:
+        axes.legend(fontsize=7.5, handlelength=2.6)
+
+
+def _named(figure: Lines) -> int:
+    return len(figure.curves) + len(figure.lines)
 
 
 def _bars(axes: Any, figure: Bars) -> None:

@@ -13,7 +13,8 @@ class Curve:
 
     Attributes:
         variant: the variant's key; it gives the colour and the switch.
-        low, high: the band, or empty.
+        low, high: the band within the bounds of what is shown, or empty.
+        half: half the width of the whole 95 % interval, or empty.
         step: whether the value holds until the next point.
     """
 
@@ -23,6 +24,7 @@ class Curve:
     y: Numbers
     low: Numbers = ()
     high: Numbers = ()
+    half: Numbers = ()
     step: bool = False
 
 

@@ -89,6 +89,16 @@
     reading.textContent = [title, ...rows.map(([, label, value]) => `${label} ${value}`)].join("; ");
   }
 
+  /* Return what is drawn at a place: on the line between two points, or on the step before it. */
+  function valueAt(view, curve, values, at) {
+    const after = curve.x.findIndex((x) => x > at);
+    if (after === 0) return values[0];
+    const before = after < 0 ? values.length - 1 : after - 1;
+    if (after < 0 || curve.step || values[before] === null || values[after] === null) return values[before];
+    const [left, right] = [view.x(curve.x[before]), view.x(curve.x[after])];
+    return values[before] + ((view.x(at) - left) / (right - left)) * (values[after] - values[before]);
+  }
+
   function readLines(panel, view, px) {
     const at = view.x.back(Math.max(view.box.left, Math.min(view.box.right, px)));
     view.at = at;
@@ -98,12 +108,10 @@
     for (const curve of view.shown) {
       // three pixels of grace: a pointer is no needle
       if (!curve.x.length || view.x(at) < view.x(curve.x[0]) - 3 || view.x(at) > view.x(curve.x.at(-1)) + 3) continue;
-      let index = nearest(curve.x, at);
-      if (curve.step && curve.x[index] > at && index > 0) index--;
-      const value = curve.y[index];
+      const value = valueAt(view, curve, curve.y, at);
       if (value === null) continue;
-      charts.node("circle", { class: "dot", cx: view.x(Math.max(view.start, curve.step ? at : curve.x[index])), cy: view.y(value), r: 4.5, fill: `var(--${curve.variant})` }, view.svg);
-      const half = curve.low.length ? ` ± ${charts.spoken((curve.high[index] - curve.low[index]) / 2)}` : "";
+      charts.node("circle", { class: "dot", cx: view.x(Math.max(view.start, at)), cy: view.y(value), r: 4.5, fill: `var(--${curve.variant})` }, view.svg);
+      const half = curve.half.length ? ` ± ${charts.spoken(valueAt(view, curve, curve.half, at))}` : "";
       rows.push([`var(--${curve.variant})`, curve.label, charts.spoken(value) + half, value]);
     }
     rows.sort((a, b) => b[3] - a[3]);

@@ -42,12 +42,13 @@ def colours(variants: tuple[Variant, ...]) -> dict[str, tuple[str, str, str]]:
     """Return variant key -> (colour on white, colour on black, SVG dash pattern)."""
     chosen: dict[str, tuple[str, str, str]] = {}
     used: set[str] = set()
+    reserved = {_METHODS[variant.method][0] for variant in variants if variant.method in _METHODS}
     for variant in variants:
         if variant.method in _METHODS and variant.method not in used:
             chosen[variant.key] = _METHODS[variant.method]
             used.add(variant.method)
             continue
-        light = {pair[0] for pair in chosen.values()}
+        light = reserved | {pair[0] for pair in chosen.values()}
         free = [pair for pair in _OTHERS if pair[0] not in light] or list(_OTHERS)
         index = len(chosen)
         chosen[variant.key] = (*free[index % len(free)], _DASHES[index % len(_DASHES)])

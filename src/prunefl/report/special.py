@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prunefl.records import final_accuracy
-from prunefl.report.curves import accuracy_figures, limit_lines, size_figure
+from prunefl.report.curves import accuracy_figures, curve_of, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate
@@ -130,8 +130,5 @@ def _sweep_curve(key: str, family: Sequence[Variant], measure: Measure, most: fl
         for variant in family
     }
     estimates = {x: estimate(values) for x, values in measured.items() if values}
-    banded = all(e.half is not None for e in estimates.values())
-    low = [max(0.0, e.mean - (e.half or 0)) for e in estimates.values()] if banded else ()
-    high = [min(most, e.mean + (e.half or 0)) for e in estimates.values()] if banded else ()
     label = _apart_from(key, family[0])
-    return Curve(family[0].key, label, list(estimates), [e.mean for e in estimates.values()], low, high)
+    return curve_of(family[0].key, label, list(estimates), list(estimates.values()), most)

@@ -60,7 +60,7 @@ def summary_table(study: Study) -> Table:
         "Costs are of the whole run, initial pruning included.",
         ("Method", "Seeds", "Accuracy (%)", "Density (%)", *costs_named),
         tuple(rows),
-        frozenset({(max(finals, key=finals.__getitem__), 2)} if finals else ()),
+        frozenset((place, 2) for place in finals if finals[place] == max(finals.values())),
     )
 
 
@@ -105,8 +105,7 @@ def _target_table(study: Study, target: float) -> Table:
         cells.append([_reached_cell(means.get(v.key), scale, 0 if place == 1 else 2) for v in study.variants])
         # where a seed did not arrive, the mean is one of lucky seeds
         sure = {n: means[v.key].mean for n, v in enumerate(study.variants) if _all_reached(v, reached[v.key])}
-        if sure:
-            best.add((min(sure, key=sure.__getitem__), len(columns) + 1))
+        best |= {(place, len(columns) + 1) for place in sure if sure[place] == min(sure.values())}
     rows = [
         (v.label, f"{len(reached[v.key])} of {len(v.runs)}", *(column[place] for column in cells))
         for place, v in enumerate(study.variants)
@@ -165,8 +164,8 @@ def split_table(study: Study) -> Table:
         "split",
         "Where the time goes",
         "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
-        "R² compares T(M) with the simulated clock over rounds that kept their masks and collected no importance; "
-        "– where the time does not vary.",
+        "R² compares T(M) with the simulated clock over rounds in which clients only trained, under known masks; "
+        "– where there are none, or the time does not vary.",
         ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *PARTS)), "R² of T"),
         tuple(rows),
     )
