@@ -70,6 +70,11 @@ def test_mlflow_reads_back_what_was_recorded(tmp_path: Path, monkeypatch: pytest
     assert [(metric.step, metric.value) for metric in history] == [(1, 2.0), (2, 1.0)]
 
 
+def test_a_seed_of_a_comparison_is_named_with_its_variant() -> None:
+    assert loggers.run_name(Path("runs/femnist-compare/snip_density-0.3/seed-1")) == "snip_density-0.3/seed-1"
+    assert loggers.run_name(Path("runs/digits-prunefl-0")) == "digits-prunefl-0"
+
+
 def test_a_resumed_run_goes_on_in_its_mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow", reason="the extra prunefl[mlflow] is not installed", exc_type=ImportError)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -76,6 +76,11 @@ def scalars(record: Record) -> Iterator[tuple[str, float]]:
             yield f"{group}/{key}", float(value)
 
 
+def run_name(folder: Path) -> str:
+    """Return what a run is called: its folder, and in a comparison, where that is only the seed, its variant's too."""
+    return f"{folder.parent.name}/{folder.name}" if folder.name.startswith("seed-") else folder.name
+
+
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the config as section.key -> text."""
     return {key: str(value) for key, value in flat(config).items()}

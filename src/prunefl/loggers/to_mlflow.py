@@ -11,7 +11,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
 from prunefl.checkpoint import write_atomically
-from prunefl.loggers import Record, scalars, settings
+from prunefl.loggers import Record, run_name, scalars, settings
 
 ID_FILE = "mlflow-run.txt"
 """MLflow's id of the run, in its folder: a run that is resumed goes on in it."""
@@ -43,7 +43,7 @@ class MLflow:
     def _new(self, folder: Path, config: Mapping[str, Any]) -> str:
         found = self._client.get_experiment_by_name("prunefl")
         experiment = found.experiment_id if found else self._client.create_experiment("prunefl")
-        run: str = self._client.create_run(experiment, run_name=folder.name).info.run_id
+        run: str = self._client.create_run(experiment, run_name=run_name(folder)).info.run_id
         # MLflow refuses parameters of more than 6,000 characters
         texts = {key: value[:6000] for key, value in settings(config).items()}
         self._client.log_batch(run, params=[Param(key, value) for key, value in texts.items()])

@@ -7,7 +7,7 @@ from typing import Any
 
 import wandb
 
-from prunefl.loggers import Record, scalars, settings
+from prunefl.loggers import Record, run_name, scalars, settings
 
 
 class WandB:
@@ -17,7 +17,7 @@ class WandB:
         folder.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "prunefl"),
-            name=folder.name,
+            name=run_name(folder),
             dir=str(folder),
             # data stays where it is unless somebody asks for it to be sent
             mode="online" if os.environ.get("WANDB_MODE") == "online" else "offline",
