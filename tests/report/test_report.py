@@ -9,7 +9,7 @@ import pytest
 from synthetic import LAYERS, TOTAL, write_run
 
 from prunefl.report import write_report
-from prunefl.report.costs import predicted_and_charged, prediction_figure
+from prunefl.report.costs import percent_off, predicted_and_charged, prediction_figure
 from prunefl.report.curves import accuracy_figures, size_figure
 from prunefl.report.draw import draw
 from prunefl.report.palette import colours
@@ -133,6 +133,10 @@ def test_predictions_are_compared_over_rounds_that_collect_no_importance(tmp_pat
     assert [seconds for _, seconds in pairs] == [charged[n] for n in charged if n not in (1, 50, 100)]
     told = study(find_runs([tmp_path])[0])
     assert prediction_figure(told.plain).y_label == "Charged by the simulated clock (s)"
+
+
+def test_the_error_of_predictions_is_their_mean_distance_in_percent() -> None:
+    assert percent_off([(11.0, 10.0), (19.0, 20.0)]) == pytest.approx(7.5)
 
 
 def test_a_round_that_sends_new_masks_is_not_compared(tmp_path: Path) -> None:

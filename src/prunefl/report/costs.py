@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
@@ -69,7 +70,7 @@ def _bars(
 
 
 def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
-    """Return the seconds that rounds were charged against those predicted, with R² in the labels."""
+    """Return the seconds that rounds were charged against those predicted, with the mean error in the labels."""
     curves = []
     for variant in variants:
         pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
@@ -109,12 +110,20 @@ def predicted_and_charged(run: Run) -> list[tuple[float, float]]:
         and not record.get("reconfigured")
         and not record.get("collected")
         and not before.get("reconfigured")
+        and record["seconds"]["total"] > 0
     ]
 
 
+def percent_off(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return by how much predictions miss what was charged, in percent of it, on average.
+
+    R² of a single method would speak of the little that its rounds differ by.
+    """
+    return 100 * fmean(abs(predicted - charged) / charged for predicted, charged in pairs)
+
+
 def _points(variant: Variant, pairs: Sequence[tuple[float, float]]) -> Curve:
-    fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
-    label = f"{variant.label} (R² {fit:.3f})" if fit is not None else variant.label
+    label = f"{variant.label} (off by {percent_off(pairs):.1f} %)"
     ordered = sorted(pairs)
     shown = [ordered[place] for place in thinned(len(ordered), 300)]
     return Curve(variant.key, label, [p for p, _ in shown], [m for _, m in shown])
