@@ -7,7 +7,7 @@ import torch
 
 from prunefl import sparse, wire
 from prunefl.masks import full_masks, prunable_names
-from prunefl.messages import Ask, Order, Reply
+from prunefl.messages import Ask, InitialPlan, Order, Reply, Segment
 from prunefl.replies import RoundFailed, collect
 from tasks import small_config, small_model
 
@@ -38,6 +38,7 @@ def test_the_mean_is_weighted_by_samples_and_independent_of_arrival():
         assert torch.equal(one.values[name], other.values[name])
 
 
+SEGMENT = Segment(1, 10, 10, {name: mask.numel() for name, mask in MASKS.items()}, 0.5, 1.0)
 OTHER = {name: ~mask for name, mask in MASKS.items()}
 
 
@@ -52,12 +53,42 @@ OTHER = {name: ~mask for name, mask in MASKS.items()}
         (reply(0, statistic=b"unasked"), "statistic"),
         (reply(0, model=wire.pack(sparse.state_of(MODEL), OTHER)), "other masks"),
         (reply(9), "not asked"),
+        (reply(0, segments=(SEGMENT,)), "1 segments of initial pruning"),
     ],
 )
 def test_a_bad_reply_costs_itself_and_nothing_else(bad, reason):
     got = gather([bad, reply(1), reply(2), reply(3)])
     assert reason in got.refused[bad.client]
     assert [good.client for good in got.replies] == [1, 2, 3]
+
+
+def test_a_bad_statistic_costs_itself_and_nothing_else():
+    importance = wire.pack_importance({name: torch.ones(mask.shape) for name, mask in MASKS.items()})
+    orders = {client: replace(order, ask=Ask(report="importance")) for client, order in ORDERS.items()}
+    replies = [reply(client, statistic=importance if client else b"garbage") for client in range(4)]
+    got = gather(replies, orders)
+    assert list(got.refused) == [0]
+    assert [good.client for good in got.replies] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"live": {}},
+        {"live": SEGMENT.live | {NAMES[0]: -1}},
+        {"live": SEGMENT.live | {NAMES[0]: 10**9}},
+        {"live": SEGMENT.live | {"other": 1}},
+        {"steps": 10**12},
+        {"full_steps": 11},
+        {"passes": -1},
+    ],
+)
+def test_an_account_of_initial_pruning_that_cannot_be_true_is_refused(changes):
+    orders = {0: Order(5, 0.1, b"", initial=InitialPlan(10, 1, 1.0, 0.1, 1, 5))}
+    assert gather([reply(0, segments=(SEGMENT,))], orders).replies[0].segments == (SEGMENT,)
+    with pytest.raises(RoundFailed, match="a segment") as failed:
+        gather([reply(0, segments=(SEGMENT, replace(SEGMENT, **changes)))], orders)
+    assert list(failed.value.refused) == [0]
 
 
 @pytest.mark.parametrize("poison", [float("inf"), float("nan")])

@@ -12,9 +12,17 @@ from prunefl.config import Config
 from prunefl.masks import DenseView, Masks, digest
 from prunefl.messages import Order, Reply, State
 
+NO_REPLY = "no reply"
+MOST_STEPS = 10**9
+"""In one segment of initial pruning; nobody waits for more."""
+
 
 class RoundFailed(ValueError):
-    """Too few good replies to finish a round."""
+    """Too few good replies to finish a round; `refused` says of every client that sent a bad one why."""
+
+    def __init__(self, text: str, refused: Mapping[int, str]) -> None:
+        super().__init__(text)
+        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def collect(
         except ValueError as error:
             refused[reply.client] = str(error)
     good.sort(key=lambda item: item.reply.client)
-    refused |= {client: "no reply" for client in orders if client not in sent}
+    refused |= {client: NO_REPLY for client in orders if client not in sent}
     _need_quorum(config, orders, good, refused)
     weights = aggregate.shares([item.reply.num_samples for item in good], config.training.weighting)
     values, union = _combined(good, weights, masks, config)
@@ -101,10 +109,27 @@ def _checked(
         raise ValueError("update for other masks than the server's")
     if bool(reply.statistic) != bool(order.ask.report):
         raise ValueError(f"statistic {order.ask.report or 'none'!r} was asked for")
+    if reply.statistic:
+        # unpacked for good one by one, when all are known to be good: together they could fill the memory
+        _statistic_of(reply, order, template)
+    _check_segments(reply, order, masks)
     if config.server.clip_norm and not free:
         values = aggregate.clip_change(values, start, config.server.clip_norm)
     # A round of full models is heavy: the bytes go as soon as they are unpacked.
     return _Good(replace(reply, model=b""), values, own)
+
+
+def _check_segments(reply: Reply, order: Order, masks: Masks) -> None:
+    """Refuse an account of initial pruning that was not asked for, or that cannot be true."""
+    if bool(reply.segments) != (order.initial is not None):
+        raise ValueError(f"{len(reply.segments)} segments of initial pruning")
+    sizes = {name: mask.numel() for name, mask in masks.items()}
+    for segment in reply.segments:
+        known = segment.live.keys() == sizes.keys()
+        if not known or any(not 0 <= segment.live[name] <= size for name, size in sizes.items()):
+            raise ValueError("a segment's live weights are not those of the model")
+        if not 0 <= segment.full_steps <= segment.steps <= MOST_STEPS or segment.passes < 0:
+            raise ValueError(f"a segment of {segment.passes} passes and {segment.steps} steps")
 
 
 def _need_quorum(
@@ -116,7 +141,8 @@ def _need_quorum(
         round = next(iter(orders.values())).round
         raise RoundFailed(
             f"round {round}: {len(good)} of {len(orders)} updates were good, {need} are needed "
-            f"(server.quorum={config.server.quorum}); client {first}: {refused[first]}"
+            f"(server.quorum={config.server.quorum}); client {first}: {refused[first]}",
+            {client: why for client, why in refused.items() if why != NO_REPLY},
         )
 
 
@@ -144,7 +170,11 @@ def _statistic(
     total: dict[str, Tensor] = {}
     for item, weight in zip(good, weights, strict=True):
         if item.reply.statistic:
-            signed = orders[item.reply.client].ask.report == "gradient"
-            for name, value in wire.unpack_importance(item.reply.statistic, template, signed=signed).items():
+            found = _statistic_of(item.reply, orders[item.reply.client], template)
+            for name, value in found.items():
                 total[name] = total[name].add_(value, alpha=weight) if name in total else value * weight
     return total or None
+
+
+def _statistic_of(reply: Reply, order: Order, template: wire.Template) -> State:
+    return wire.unpack_importance(reply.statistic, template, signed=order.ask.report == "gradient")

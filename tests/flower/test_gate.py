@@ -10,10 +10,22 @@ from prunefl.flower.processes import change
 SECRET = b"ab" * 32
 
 
-def ask(gate: Gate, path: str, client: str = "192.0.2.1", size: int | str = 10, secret: bytes = b"") -> int:
-    """Return the status that a request gets; 200 from the inside."""
-    headers = [(b"content-length", str(size).encode()), (b"prunefl-secret", secret)]
-    scope = {"type": "http", "method": "POST", "path": path, "client": (client, 1), "headers": headers}
+def ask(
+    gate: Gate,
+    path: str,
+    client: str = "192.0.2.1",
+    size: int | str = 10,
+    secret: bytes = b"",
+    key: bytes = b"node",
+) -> int:
+    """Return the status that a request gets; from the inside 200, or 401 without a key."""
+    headers = [
+        (b"content-length", str(size).encode()),
+        (b"prunefl-secret", secret),
+        (b"flwr-public-key", key),
+    ]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+    scope |= {"client": (client, 1), "server": ("192.0.2.7", 9092)}
     sent = []
 
     async def send(event):
@@ -27,7 +39,8 @@ def ask(gate: Gate, path: str, client: str = "192.0.2.1", size: int | str = 10, 
 
 
 async def inside(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    status = 401 if (b"flwr-public-key", b"stolen") in scope["headers"] else 200
+    await send({"type": "http.response.start", "status": status, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -56,6 +69,8 @@ def test_nobody_controls_the_superlink_without_the_secret_not_even_from_here(gat
 def test_the_runtime_api_answers_this_machine_only(gate):
     assert ask(gate, "/v1/runtime/acquire-task", client="192.0.2.1") == 403
     assert ask(gate, "/v1/runtime/acquire-task", client="127.0.0.1") == 200
+    # a server that listens on one address of this machine is reached, and reaches itself, at it
+    assert ask(gate, "/v1/runtime/acquire-task", client="192.0.2.7") == 200
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/", "/v2/fleet/x"])
@@ -75,6 +90,15 @@ def test_one_message_cannot_fill_the_servers_memory(gate):
     assert statuses == [200] * (MAX_MESSAGE // MAX_BODY) + [413]
     assert ask(gate, "/v1/fleet/push-messages") == 200
     assert ask(gate, "/v1/fleet/push-object", size=MAX_BODY) == 200
+
+
+def test_who_is_refused_neither_fills_nor_empties_an_account(gate):
+    gate.started = True
+    ask(gate, "/v1/fleet/push-object", size=MAX_BODY, key=b"stolen")
+    assert gate.pushed.get(b"stolen", 0) == 0
+    gate.pushed[b"stolen"] = 5
+    ask(gate, "/v1/fleet/push-messages", key=b"stolen")
+    assert gate.pushed[b"stolen"] == 5
 
 
 def test_a_flower_without_what_we_change_is_refused_in_one_line():

@@ -39,7 +39,14 @@ def test_a_reply_counts_for_the_client_whose_key_brought_it():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("loss", float("nan")), ("loss", float("inf")), ("loss", "0"), ("round", 1.5), ("num_samples", True)],
+    [
+        ("loss", float("nan")),
+        ("loss", float("inf")),
+        ("loss", "0"),
+        ("round", 1.5),
+        ("num_samples", True),
+        ("num_samples", 10**400),
+    ],
 )
 def test_numbers_that_are_none_are_refused_by_name(name, value):
     letter = reply_letter(REPLIES[0])

@@ -12,7 +12,7 @@ from prunefl.flower.agreement import facts_of
 from prunefl.flower.client_store import ClientStore
 from prunefl.flower.letters import Letter, seal, unseal
 from prunefl.flower.orders import order_letter, to_reply
-from prunefl.flower.worker import Place, Worker
+from prunefl.flower.worker import Place, Worker, within_bounds
 from prunefl.masks import digest
 from prunefl.messages import Ask
 from prunefl.server import begin_round, start, whole_order
@@ -72,11 +72,22 @@ def test_what_differs_from_the_server_is_told_in_one_line_with_the_remedy(task, 
     assert remedy in answer.values["what"]
 
 
-def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path):
-    config = replace(task[0], model=replace(task[0].model, name="os:getcwd"))
+@pytest.mark.parametrize("section", ["model", "data"])
+def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section):
+    harm = tmp_path / "harm"
+    config = replace(task[0], data=replace(task[0].data, dir=f"touch {harm}"))
+    config = replace(config, **{section: replace(getattr(config, section), name="os:system")})
     letter = seal(Letter("hello", {"run": "r", "config": settings.dump(config), "facts": {}}))
-    answer = ask(Worker(Place(tmp_path, 1), lambda words: None), letter)
-    assert "allow it with --model os:getcwd" in answer.values["what"]
+    answer = ask(Worker(Place(tmp_path / "state", 1), lambda words: None), letter)
+    assert "allow it with --allow os:system" in answer.values["what"]
+    assert not harm.exists()
+
+
+def test_a_server_has_no_say_in_a_clients_folders(task, tmp_path):
+    config = replace(task[0], data=replace(task[0].data, dir="/etc", cache="/etc"))
+    own = within_bounds(config, Place(tmp_path, 1, data_dir="/home/me"))
+    assert (own.data.dir, own.data.cache) == ("/home/me", "")
+    assert within_bounds(config, Place(tmp_path, 1)).data.dir == ""
 
 
 def test_a_partition_that_does_not_exist_is_refused(task, tmp_path):

@@ -282,3 +282,17 @@ def test_a_template_refuses_prunable_names_that_it_does_not_have() -> None:
 def test_a_read_only_message_is_enough() -> None:
     data = np.frombuffer(wire.pack(STATE, MASKS), np.uint8)
     assert list(wire.unpack(data.data, TEMPLATE)[0]) == list(STATE)  # type: ignore[arg-type]
+
+
+def test_a_message_of_many_layers_is_refused_before_they_are_read() -> None:
+    count = 1_000_000
+    head = wire.pack(STATE, MASKS)[:WORDS]
+    at = WORDS - 8
+    assert struct.unpack_from("<I", head, at)[0] == NUM_LAYERS
+    data = head[:at] + struct.pack("<I", count) + head[at + 4 :] + bytes(8 * count) + bytes(8)
+    tracemalloc.start()
+    error = refusal(sealed(data))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.reason == "counts"
+    assert peak < 4 * len(data)

@@ -11,14 +11,18 @@ def client(
     partition: Annotated[
         int, typer.Option(help="Number of this client, from 0: which share of the data is its own.")
     ],
-    data: Annotated[str, typer.Option(help="Folder with the data; not needed for built-in data.")] = "",
+    data: Annotated[
+        str, typer.Option(help="Folder with the data; without it data/NAME, and built-in data needs none.")
+    ] = "",
     keys: Annotated[
         Path | None, typer.Option(help="This client's folder made by `prunefl keys`: client-I.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Folder for this client's state.")] = None,
-    model: Annotated[
+    allow: Annotated[
         list[str] | None,
-        typer.Option(help="package.module:function of this machine that the server may name as its model."),
+        typer.Option(
+            help="package.module:function of this machine that the server may name as its model or data."
+        ),
     ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
@@ -44,4 +48,4 @@ def client(
     if partition < 0:
         raise ValueError(f"--partition {partition}, must be >= 0")
     folder = state or Path("runs") / f"client-{partition}"
-    join(Membership(server, partition, data, keys, folder, tuple(model or ()), stay), show)
+    join(Membership(server, partition, data, keys, folder, tuple(allow or ()), stay), show)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 SECRET_HEADER = "prunefl-secret"
+KEY_HEADER = b"flwr-public-key"
+PUSH = "/v1/fleet/push-object"
 MAX_BODY = 8 << 20
 """Bytes in one HTTP request: a piece of a letter and its wrapping."""
 
@@ -51,33 +53,45 @@ class Gate:
         if int(size) > MAX_BODY:
             return 413
         if path.startswith("/v1/fleet/"):
-            return self.fleet_refusal(path, headers.get(b"flwr-public-key", b""), int(size))
+            if not self.started:
+                return 503
+            pushed = self.pushed.get(headers.get(KEY_HEADER, b""), 0) + int(size)
+            return 413 if path == PUSH and pushed > MAX_MESSAGE else 0
         if path.startswith("/v1/control/"):
             given = headers.get(SECRET_HEADER.encode(), b"")
             return 0 if hmac.compare_digest(given, self.secret) else 403
         if path.startswith("/v1/runtime/"):
-            return 0 if (scope.get("client") or ("",))[0] in ("127.0.0.1", "::1", "localhost") else 403
+            return 0 if from_here(scope) else 403
         return 0 if path == "/health" else 404
 
-    def fleet_refusal(self, path: str, key: bytes, size: int) -> int:
-        """Return the status for a node's request; what one message brings is bounded, not only each request."""
-        if not self.started:
-            return 503
-        if path.endswith("/push-messages"):
-            # Anybody can make up keys: the table must not grow with them.
-            self.pushed = self.pushed if len(self.pushed) < 10_000 else {}
-            self.pushed[key] = 0
-        elif path.endswith("/push-object"):
-            self.pushed[key] = self.pushed.get(key, 0) + size
-        return 413 if self.pushed.get(key, 0) > MAX_MESSAGE else 0
-
     def watched(self, scope: Scope, send: Send) -> Send:
-        """Return `send`, which opens the gate for nodes when the run has been started."""
-        if scope["path"] != "/v1/control/start-run":
-            return send
+        """Return `send`, which takes note of what the SuperLink has granted."""
 
         async def watching(event: dict[str, Any]) -> None:
-            self.started |= event["type"] == "http.response.start" and event["status"] == 200
+            if event["type"] == "http.response.start" and event["status"] == 200:
+                self.granted(scope)
             await send(event)
 
         return watching
+
+    def granted(self, scope: Scope) -> None:
+        """Open the gate for nodes when the run has been started, and add up what each pushes for one message.
+
+        Only after the SuperLink has checked whose request it is: nobody can fill or empty another's account.
+        """
+        path, headers = scope["path"], dict(scope["headers"])
+        key = headers.get(KEY_HEADER, b"")
+        if path == "/v1/control/start-run":
+            self.started = True
+        elif path == "/v1/fleet/push-messages":
+            # without keys anybody can make some up: the table must not grow with them
+            self.pushed = self.pushed if len(self.pushed) < 10_000 else {}
+            self.pushed[key] = 0
+        elif path == PUSH:
+            self.pushed[key] = self.pushed.get(key, 0) + int(headers.get(b"content-length", b"0"))
+
+
+def from_here(scope: Scope) -> bool:
+    """Return whether a request comes from this machine: from loopback, or from the address that it came to."""
+    peer = (scope.get("client") or ("",))[0]
+    return peer in ("127.0.0.1", "::1", "localhost") or peer == (scope.get("server") or (None,))[0]

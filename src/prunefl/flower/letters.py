@@ -16,6 +16,11 @@ class LetterError(ValueError):
     """Bytes that are not a letter."""
 
 
+def one_line(text: str) -> str:
+    """Return what somebody else wrote so that it can be shown: one short line without control characters."""
+    return "".join(c for c in " ".join(text[:2000].split()) if c.isprintable())[:300]
+
+
 @dataclass(frozen=True)
 class Letter:
     """A kind, a few plain values and up to eight byte strings."""

@@ -1,7 +1,7 @@
 """Orders and replies as letters, and back. What arrives is checked here before the core sees it."""
 
 import dataclasses
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_type_hints
 
@@ -9,13 +9,15 @@ from prunefl.flower.letters import Letter, LetterError
 from prunefl.messages import Ask, InitialPlan, Order, Reply, Segment
 
 T = TypeVar("T")
+LARGEST_INT = 1 << 53
+"""Beyond it a float does not know every whole number."""
 
 
 def order_letter(order: Order, run: str, config: str = "") -> Letter:
     """Return the order as a letter.
 
     Args:
-        run: digest of the config, by which the worker sees whether it is set up for this run.
+        run: name of the run, by which the worker sees whether it is set up for this run.
         config: the config itself as TOML, for a worker that is not.
     """
     values = {
@@ -80,8 +82,10 @@ def to_reply(letter: Letter, client: int) -> Reply:
 def number(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
     """Return a finite number of a letter; LetterError for anything else."""
     value = values.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise LetterError(f"{name}={value!r}, must be a number")
+    largest = LARGEST_INT if isinstance(value, int) else sys.float_info.max
+    # NaN is not smaller than anything either
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= largest:
+        raise LetterError(f"{name}={repr(value)[:100]}, must be a number")
     if kind is int and not isinstance(value, int):
         raise LetterError(f"{name}={value!r}, must be a whole number")
     return kind(value)  # type: ignore[call-arg]

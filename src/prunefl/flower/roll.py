@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from prunefl.flower.letters import LetterError, unseal
+from prunefl.flower.letters import LetterError, one_line, unseal
 from prunefl.flower.orders import number, text
 from prunefl.flower.post import Answer, Post
 
@@ -97,7 +97,7 @@ class Roll:
             raise LetterError(answer.trouble)
         letter = unseal(answer.content)
         if letter.kind == "trouble":
-            raise LetterError(text(letter.values, "what"))
+            raise LetterError(one_line(text(letter.values, "what")))
         client = number(letter.values, "client", int)
         samples = number(letter.values, "num_samples", int)
         if self._keys and self._keys.get(node) != client:

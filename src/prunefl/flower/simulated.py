@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
-from prunefl.flower.worker import ANY_MODEL, Place, Worker
+from prunefl.flower.worker import ANYTHING, Place, Worker
 
 
 def answer_here(letter: bytes, context: Context) -> bytes:
@@ -16,7 +16,7 @@ def answer_here(letter: bytes, context: Context) -> bytes:
     with tempfile.TemporaryDirectory(prefix="prunefl-") as text:
         folder = Path(text)
         _unpack(context, folder)
-        place = Place(folder, int(context.node_config["partition-id"]), models=(ANY_MODEL,))
+        place = Place(folder, int(context.node_config["partition-id"]), allowed=(ANYTHING,))
         answer = Worker(place, lambda words: None).answer(letter)
         _pack(context, folder)
     return answer

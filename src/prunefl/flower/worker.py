@@ -27,7 +27,8 @@ from prunefl.sparse.memory import keep_freed_memory
 from prunefl.trainer import Trainer
 from prunefl.training import build_model, load_data
 
-ANY_MODEL = "*"
+ANYTHING = "*"
+"""Allows all that the server says: for clients that are on the server's own machine."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Place:
     Attributes:
         folder: its state, kept over restarts.
         client: its number in the federation.
-        data_dir: its data; "" for what the server's config says.
-        models: networks beside the built-in ones that a server may name here, as package.module:function, or "*".
+        data_dir: its data; "" for data/NAME. A server has no say in it.
+        allowed: functions that a server may name here as its model or data, as package.module:function.
     """
 
     folder: Path
     client: int
     data_dir: str = ""
-    models: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ class Worker:
         try:
             reply, after = handle(order, self.place.client, state, bench.data, bench.trainer, bench.config)
         except wire.WireError as error:
+            if error.reason != "digest":
+                raise
             self._say(f"round {order.round}: {error}; asking for the whole state")
             return Letter("whole")
         bench.store.save(order.round, after)
@@ -150,13 +153,8 @@ def _run_of(text: str) -> str:
 def make_bench(place: Place, run: str, config_text: str) -> Bench:
     """Return everything loaded that a client needs for a run."""
     config = settings.from_tables(tomllib.loads(config_text))
-    name = config.model.name
-    if ":" in name and name not in place.models and ANY_MODEL not in place.models:
-        raise ValueError(
-            f"model.name={name!r}: the server wants code of this machine to be run; allow it with --model {name}"
-        )
-    if place.data_dir:
-        config = replace(config, data=replace(config.data, dir=place.data_dir))
+    if ANYTHING not in place.allowed:
+        config = within_bounds(config, place)
     federation, trainer = loaded(config)
     clients = len(federation.clients)
     if not 0 <= place.client < clients:
@@ -164,6 +162,16 @@ def make_bench(place: Place, run: str, config_text: str) -> Bench:
     store = ClientStore(place.folder / "rounds", keep=KEPT * config.run.checkpoint_every)
     facts = facts_of(federation, trainer.template)
     return Bench(run, config, federation.clients[place.client], trainer, store, facts)
+
+
+def within_bounds(config: Config, place: Place) -> Config:
+    """Return the config with this machine's own folders; refuses code that this client did not allow."""
+    for key, name in (("model.name", config.model.name), ("data.name", config.data.name)):
+        if ":" in name and name not in place.allowed:
+            raise ValueError(
+                f"{key}={name!r}: the server wants code of this machine to be run; allow it with --allow {name}"
+            )
+    return replace(config, data=replace(config.data, dir=place.data_dir, cache=""))
 
 
 @lru_cache(maxsize=1)
@@ -191,10 +199,10 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m prunefl.flower.worker FOLDER CLIENT SOCKET DATA [MODEL ...]`."""
+    """Run as `python -m prunefl.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
     die_with_parent()
-    folder, client, socket_path, data_dir, *models = sys.argv[1:]
-    place = Place(Path(folder), int(client), data_dir, tuple(models))
+    folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
+    place = Place(Path(folder), int(client), data_dir, tuple(allowed))
     worker = Worker(place, lambda words: print(words, flush=True))
     serve(worker, Path(socket_path))
     sys.stdout.flush()

@@ -18,6 +18,7 @@ VERSION = 1
 HEADER = struct.Struct("<4sBBBB8s16s16sII")
 CHECKSUM_BYTES = 8
 MAX_WEIGHTS = (1 << 30) - 1
+MAX_LAYERS = 1 << 14
 BLOCK = 256
 """Values that share a scale in int8."""
 
@@ -100,7 +101,7 @@ def build(header: Header, patterns: Sequence[Bytes], values: Sequence[Bytes]) ->
 
 
 def parse(data: bytes) -> Message:
-    """Return the parts of a message. Nothing is allocated; every count was held against the length."""
+    """Return the parts of a message. No weight is copied; every count was held against the length."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise WireError("foreign", f"a message is bytes, not {type(data).__name__}")
     view = np.frombuffer(data, np.uint8)
@@ -139,6 +140,8 @@ def _read_header(view: Bytes) -> Header:
     _, _, content, precision, reserved, template, masks, base, num_layers, rest = fields
     if content not in CONTENTS or precision not in PRECISIONS or reserved:
         raise WireError("corrupted", f"content {content}, precision {precision}, reserved {reserved}")
+    if num_layers > MAX_LAYERS:
+        raise WireError("counts", f"{num_layers} layers, the most is {MAX_LAYERS}")
     words = _take(view, HEADER.size, 8 * num_layers)
     layers = tuple(_layer(int(word)) for word in np.frombuffer(words.tobytes(), "<u8"))
     return Header(CONTENTS[content], PRECISIONS[precision], template, masks, base, rest, layers)
