@@ -17,6 +17,15 @@ def test_one_liar_moves_the_mean_but_not_the_median_or_the_trimmed_mean():
     assert aggregate.weighted_mean(tensors, weights) > 1e8
     assert aggregate.median(tensors, weights).item() == 2.5
     assert aggregate.trimmed_mean(0.25)(tensors, weights).item() == 2.5
+    assert aggregate.trimmed_mean(0.1)(tensors, weights).item() == 2.5
+    assert aggregate.trimmed_mean(0.1)(tensors[1:], weights[1:]).item() == 3.0
+    assert aggregate.trimmed_mean(0.0)(tensors[:3], weights[:3]).item() == 2.0
+
+
+def test_a_trimmed_mean_leaves_out_its_share_and_no_more():
+    tensors = [torch.tensor([float(n)]) for n in range(30)]
+    tensors[27:] = [torch.tensor([1e9])] * 3
+    assert aggregate.trimmed_mean(0.1)(tensors, [1 / 30] * 30).item() == 14.5
 
 
 def test_a_weight_is_averaged_over_the_clients_that_hold_it():

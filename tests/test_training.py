@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from prunefl import data
+from prunefl import checkpoint, data
 from prunefl.client import draw_batches
 from prunefl.masks import density
 from prunefl.records import read_records
@@ -203,6 +203,37 @@ def test_a_checkpoint_that_knows_of_lost_records_is_named_and_skipped(tmp_path):
     assert "gone from records.jsonl" in resumed.complaints[0]
     assert [record.get("round") for record in resumed.records] == [r.get("round") for r in whole.records]
     assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
+
+
+def test_a_finished_run_without_checkpoints_is_left_as_it_is(tmp_path):
+    config = small_config()
+    train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path)
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.unlink()
+    before = (tmp_path / "records.jsonl").read_bytes()
+    with pytest.raises(ValueError, match="is finished, and its checkpoints are gone"):
+        train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
+    assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_a_checkpoint_of_another_version_is_named_and_skipped(tmp_path):
+    config = small_config()
+    train(
+        small_model(),
+        small_clients(),
+        test=TEST,
+        config=config,
+        out=tmp_path,
+        on_record=lambda r: r.get("round") == 5,
+    )
+    folder = tmp_path / "checkpoints"
+    checkpoint.save_tensors(folder / "9999999", {"values/x": torch.zeros(2)}, {"round": 5})
+    cut = folder / ".0000001-00000000.safetensors.tmp"
+    cut.write_bytes(b"cut off")
+    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
+    assert "not a checkpoint of this version" in resumed.complaints[0]
+    assert resumed.finished
+    assert not cut.exists()
 
 
 def test_a_run_whose_records_are_gone_is_not_resumed_as_if_they_were_there(tmp_path):

@@ -1,5 +1,6 @@
 """From many updates to one: weighted means, and robust ones for fleets that are not trusted."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -34,11 +35,15 @@ def median(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 
 def trimmed_mean(share: float) -> Combine:
-    """Return the mean without the `share` smallest and largest values of each coordinate."""
+    """Return the mean without the `share` smallest and largest values of each coordinate, rounded up.
+
+    Of three clients one is left out on either side, however small the share.
+    """
 
     def combine(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         ordered = torch.stack(list(tensors)).sort(dim=0).values
-        cut = min(int(share * len(ordered)), (len(ordered) - 1) // 2)
+        # 0.1 * 30 is a little more than 3
+        cut = min(math.ceil(share * len(ordered) - 1e-9), (len(ordered) - 1) // 2)
         return ordered[cut : len(ordered) - cut].mean(dim=0)
 
     return combine

@@ -3,7 +3,8 @@
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(f"{path}: not a readable checkpoint: {error}") from None
 
 
+def cut_off(folder: Path) -> list[Path]:
+    """Return what processes left behind that were killed while they wrote into this folder."""
+    return list(folder.glob(".*.safetensors.tmp"))
+
+
 def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     """Write a checkpoint and remove those that are older than the last two.
 
@@ -92,7 +98,7 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     # Initial pruning is a stage of its own, before round 1 and after nothing.
     step = state.round + 1 if state.pruned else 0
     path = save_tensors(folder / f"{step:07d}", tensors, about)
-    for old in _found(folder)[KEPT:]:
+    for old in [*_found(folder)[KEPT:], *cut_off(folder)]:
         old.unlink()
     return path
 
@@ -124,7 +130,22 @@ def _found(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
-    tensors, about = load_tensors(path)
+    with understood(path):
+        return _state_of(*load_tensors(path))
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Make a CheckpointError of what goes wrong with a whole file that says something else than we expect."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: not a checkpoint of this version ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _state_of(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:
     past = {
         bytes.fromhex(named): {
             name: mask_of(tensors[f"mask/{named}/{name}"], shape) for name, shape in about["shapes"].items()

@@ -23,6 +23,7 @@ class Engine(Protocol):
 def run_rounds(setup: Setup, state: ServerState, engine: Engine) -> Iterator[tuple[ServerState, Outcome]]:
     """Yield the state and the outcome after initial pruning, if there is any, and after each round."""
     while state.round < setup.config.run.rounds:
-        state, orders = begin_round(setup, state)
-        state, outcome = finish_round(setup, state, orders, engine.carry(state, orders))
+        begun, orders = begin_round(setup, state)
+        # from the state before: what quantisation kept back then is in the orders, and in a whole state packed later
+        state, outcome = finish_round(setup, begun, orders, engine.carry(state, orders))
         yield state, outcome

@@ -1,5 +1,6 @@
 """A run from its first round to its last: evaluation, records, checkpoints, stop and resume. Any engine."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -115,6 +116,10 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
     there = records.stat().st_size if records.exists() else 0
     found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
     if found is None:
+        if resume and there and read_records(records)[-1]["kind"] == "end":
+            raise ValueError(
+                f"{folder}: the run is finished, and its checkpoints are gone; there is nothing to resume"
+            )
         return _Opened(start(setup))
     state, extra, complaints = found
     engine.restore(extra["engine"])
@@ -144,6 +149,11 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
     if outcome.segments or not due:
         return {}
     accuracy, loss = evaluator.evaluate(state)
+    if not math.isfinite(loss):
+        raise ValueError(
+            f"round {state.round}: the test loss turned {loss}; lower training.learning_rate, or limit what one client "
+            "can do by server.clip_norm or server.aggregate"
+        )
     return {"accuracy": accuracy, "test_loss": loss}
 
 

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from prunefl.cli import app
 from prunefl.commands.status import lines
-from prunefl.flower import join, keys
+from prunefl.config import Config
+from prunefl.flower import join, keys, serve, supervise
 from prunefl.flower.roll import Member
 from prunefl.flower.status import Status, read_status
 
@@ -77,8 +78,16 @@ def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
 
 def test_two_clients_cannot_share_a_state(tmp_path):
     refused = pytest.raises(ValueError, match="another client is running")
-    with join.alone_in(tmp_path), refused, join.alone_in(tmp_path):
-        pass
+    member = join.Membership("127.0.0.1:1", 0, "", None, tmp_path)
+    with supervise.alone_in(tmp_path, "the first"), refused:
+        join.join(member, print)
+
+
+def test_two_servers_cannot_share_a_folder(tmp_path):
+    refused = pytest.raises(ValueError, match="another server is running there; give another --out")
+    service = serve.Service(Config(), tmp_path, None, "127.0.0.1", 0)
+    with supervise.alone_in(tmp_path, "the first"), refused:
+        serve.serve(service, print)
 
 
 def test_a_server_without_tls_is_told_from_one_with(folder):

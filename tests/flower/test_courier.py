@@ -10,9 +10,10 @@ from prunefl.flower.letters import Letter, seal, unseal
 from prunefl.flower.orders import reply_letter
 from prunefl.flower.post import Answer
 from prunefl.flower.roll import Roll
-from prunefl.messages import Order, Reply
+from prunefl.messages import InitialPlan, Order, Reply
 
-GOOD, SILENT, GARBAGE, NAN, WHOLE, TROUBLE = "good", "silent", "garbage", "nan", "whole", "trouble"
+GOOD, SILENT, GARBAGE, NAN, WHOLE = "good", "silent", "garbage", "nan", "whole"
+TROUBLE, RUDE = "trouble", "rude"
 
 
 class Clock:
@@ -41,6 +42,7 @@ class FakePost:
     delay: dict[int, float] = field(default_factory=dict)
     sent: list[tuple[int, Letter]] = field(default_factory=list)
     due: list[tuple[float, Answer]] = field(default_factory=list)
+    lives: list[float] = field(default_factory=list)
 
     def online(self):
         return dict(self.since)
@@ -51,6 +53,7 @@ class FakePost:
             letter = unseal(sealed)
             names[node] = f"m{len(self.sent)}"
             self.sent.append((node, letter))
+            self.lives.append(seconds)
             answer = self.answer(node, letter)
             if answer is not None:
                 self.due.append((self.clock.now + self.delay.get(node, 0.1), Answer(names[node], *answer)))
@@ -60,6 +63,8 @@ class FakePost:
         client = node - 10
         if letter.kind == "hello":
             return (seal(Letter("here", {"client": client, "num_samples": 5 + client})),)
+        if letter.kind == "farewell":
+            return (seal(letter),)
         manner = self.manners[node]
         if manner == WHOLE and letter.values["config"]:
             manner = GOOD
@@ -70,6 +75,7 @@ class FakePost:
             NAN: (seal(reply_letter(Reply(client, reply.round, 5, float("nan"), b"model"))),),
             WHOLE: (seal(Letter("whole")),),
             TROUBLE: (b"", "the ClientApp crashed"),
+            RUDE: (seal(Letter("trouble", {"what": "\x1b[2J\nprunefl: round 99 " + "x" * 9999})),),
         }
         return letters.get(manner)
 
@@ -224,3 +230,38 @@ def test_a_round_of_some_clients_asks_only_these(clock):
     replies = courier.carry(None, {2: Order(1, 0.1, b"")})
     assert [reply.client for reply in replies] == [2]
     assert not post.orders_to(10)
+
+
+def test_a_clients_words_are_one_short_printable_line(clock):
+    courier, _post, roll, words = federation(clock, GOOD, RUDE)
+    courier.muster()
+    assert carried(courier, 2) == [0]
+    assert roll.members[1].trouble.startswith("[2J prunefl: round 99 xxx")
+    assert all(line.isprintable() and len(line) < 400 for line in words)
+
+
+def test_a_clients_weight_is_what_it_said_when_it_came(clock):
+    courier, _post, _roll, _ = federation(clock, GOOD, GOOD, GOOD)
+    courier.muster()
+    replies = courier.carry(None, orders(3))
+    assert {reply.client: reply.num_samples for reply in replies} == {0: 5, 1: 6, 2: 7}
+
+
+def test_an_order_to_prune_first_outlives_any_deadline_and_is_sent_once(clock):
+    courier, post, _roll, _ = federation(clock, GOOD, deadline=10.0)
+    courier.muster()
+    post.delay[10] = 5000.0
+    plan = InitialPlan(10, 1, 1.0, 0.1, 1, 5)
+    assert len(courier.carry(None, {0: Order(0, 0.1, b"", initial=plan)})) == 1
+    assert len(post.orders_to(10)) == 1
+    assert post.lives[-1] > 5000
+
+
+def test_who_is_still_at_an_order_is_told_that_the_run_is_over(clock):
+    courier, post, _roll, _ = federation(clock, GOOD, SILENT, deadline=10.0)
+    courier.muster()
+    carried(courier, 2)
+    before = clock.now
+    courier.say_farewell()
+    assert [node for node, letter in post.sent if letter.kind == "farewell"] == [10, 11]
+    assert clock.now - before < 1

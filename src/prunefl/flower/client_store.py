@@ -43,6 +43,8 @@ class ClientStore:
         for number, path in self._found_all():
             if number not in kept or (number == round and path != written):
                 path.unlink(missing_ok=True)
+        for path in checkpoint.cut_off(self.folder):
+            path.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Forget everything: another run begins."""
@@ -60,7 +62,8 @@ class ClientStore:
 
 def _load(path: Path) -> ClientState:
     tensors, about = checkpoint.load_tensors(path)
-    bits = checkpoint.under("masks/", tensors)
-    masks = {name: checkpoint.mask_of(bits[name], shape) for name, shape in about["shapes"].items()}
-    sums = checkpoint.under("sums/", tensors)
-    return ClientState(masks, sums, int(about["steps"]), checkpoint.residual_of(tensors))
+    with checkpoint.understood(path):
+        bits = checkpoint.under("masks/", tensors)
+        masks = {name: checkpoint.mask_of(bits[name], shape) for name, shape in about["shapes"].items()}
+        sums = checkpoint.under("sums/", tensors)
+        return ClientState(masks, sums, int(about["steps"]), checkpoint.residual_of(tensors))

@@ -3,10 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prunefl.flower.letters import Letter, LetterError, seal, unseal
+from prunefl.flower.letters import Letter, LetterError, one_line, seal, unseal
 from prunefl.flower.orders import order_letter, text, to_reply
 from prunefl.flower.post import Answer, Post
 from prunefl.flower.roll import Member, Roll
@@ -16,6 +16,9 @@ from prunefl.server import ServerState
 SLACK = 2.0
 """A letter outlives its deadline by this factor, so that a late answer is still seen to be late."""
 
+INITIAL_SECONDS = 30 * 86400.0
+"""Initial pruning has no deadline: an answer that came after its letter had died would have to be begun anew."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -24,7 +27,7 @@ class Terms:
     Attributes:
         quorum: share of its clients without whose updates it is not finished.
         deadline: seconds after which it is finished with a quorum.
-        run: digest of the config, which every order names.
+        run: the name of the run, which every order bears.
         config: the config as TOML, for a worker that does not have it.
     """
 
@@ -158,7 +161,10 @@ class Courier:
 
     def _send(self, current: _Round, letters: Mapping[int, bytes]) -> None:
         by_node = {self._roll.members[client].node: letter for client, letter in letters.items()}
-        sent = self._post.send(by_node, self._terms.deadline * SLACK + 60.0, str(current.number))
+        seconds = self._terms.deadline * SLACK + 60.0
+        if any(order.initial for order in current.orders.values()):
+            seconds = INITIAL_SECONDS
+        sent = self._post.send(by_node, seconds, str(current.number))
         for client in letters:
             member = self._roll.members[client]
             member.letter, member.order = sent.get(member.node, ""), current.number
@@ -182,14 +188,17 @@ class Courier:
             raise LetterError(answer.trouble)
         letter = unseal(answer.content)
         if letter.kind == "trouble":
-            raise LetterError(text(letter.values, "what"))
+            raise LetterError(one_line(text(letter.values, "what")))
         if member.order != current.number or member.client not in current.orders:
             raise LetterError(f"its answer for round {member.order} came late")
         if letter.kind == "whole" and member.client not in current.whole:
             current.whole.add(member.client)
             self._send(current, {member.client: self._letter(current, member.client)})
         else:
-            current.replies[member.client] = to_reply(letter, member.client)
+            # its weight in the mean is what it said when it came, which `prunefl status` shows
+            current.replies[member.client] = replace(
+                to_reply(letter, member.client), num_samples=member.num_samples
+            )
 
     def _enough(self, current: _Round, late: bool) -> bool:
         """Return whether the round can be finished: all have answered that we wait for, or time is up."""
@@ -220,10 +229,10 @@ class Courier:
 
     def say_farewell(self, seconds: float = 10.0) -> None:
         """Tell every node that the run is over; who is not there finds out by himself."""
-        there = [m for m in self._roll.members.values() if m.there and not m.letter]
-        waiting = set(
-            self._post.send({m.node: seal(Letter("farewell")) for m in there}, 60.0, "end").values()
-        )
+        there = {m.node: m for m in self._roll.members.values() if m.there}
+        sent = self._post.send(dict.fromkeys(there, seal(Letter("farewell"))), 60.0, "end")
+        # who is still at an order reads it afterwards
+        waiting = {name for node, name in sent.items() if not there[node].letter}
         limit = time.monotonic() + seconds
         while waiting and time.monotonic() < limit:
             waiting -= {answer.message for answer in self._post.fetch()}

@@ -1,19 +1,19 @@
 """`prunefl client`: a SuperNode and the resident worker, started, watched, restarted and ended together."""
 
-import fcntl
-import os
 import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from prunefl.flower import keys
 from prunefl.flower.processes import NODE_FILE, QUIET, SOCKET
-from prunefl.flower.supervise import Backoff, Crew, Stopped, crew, private_file
+from prunefl.flower.supervise import Backoff, Crew, Stopped, alone_in, crew, private_file
+
+CALM = 120.0
+"""Seconds after which a connection counts as one that was made."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Membership:
     data: str
     keys: Path | None
     state: Path
-    models: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
     stay: bool = False
 
 
@@ -42,7 +42,7 @@ def join(membership: Membership, say: Callable[[str], None]) -> None:
     if membership.keys is not None:
         keys.check_node_key(membership.keys / keys.NODE)
         keys.read_certificate(membership.keys / "ca.pem")
-    with alone_in(membership.state):
+    with alone_in(membership.state, f"--state {membership.state}: another client is running with it"):
         secret = private_file(membership.state / ".secret", secrets.token_bytes(32))
         environment = {
             **QUIET,
@@ -63,7 +63,7 @@ def _work(
     membership: Membership, members: Crew, secret: Path, host: str, port: int, say: Callable[[str], None]
 ) -> None:
     """Keep worker and node running until the server says farewell."""
-    backoff, tries = {"worker": Backoff(), "flower": Backoff()}, 0
+    backoff, tries, begun = {"worker": Backoff(), "flower": Backoff()}, 0, time.monotonic()
     log = membership.state / "logs" / "flower.log"
     start_worker(membership, members)
     wait_for_server(host, port, membership.keys, say)
@@ -78,7 +78,8 @@ def _work(
                 start_worker(membership, members)
                 continue
             if name == "flower" and refused(log):
-                tries += 1
+                # a node that was there for a while is refused for another reason than its key
+                tries = tries + 1 if time.monotonic() - begun < CALM else 1
                 if tries > 1:
                     raise ValueError(refusal(membership))
             wait = backoff[name].next()
@@ -93,13 +94,14 @@ def _work(
                 start_worker(membership, members)
             else:
                 wait_for_server(host, port, membership.keys, say)
+                begun = time.monotonic()
                 start_node(membership, members, secret)
 
 
 def start_worker(membership: Membership, members: Crew) -> None:
     """Start the process that holds torch, the model and the data; what it says goes to the user."""
     place = [str(membership.state), str(membership.client), str(socket_path(membership.state))]
-    arguments = ["prunefl.flower.worker", *place, membership.data, *membership.models]
+    arguments = ["prunefl.flower.worker", *place, membership.data, *membership.allowed]
     members.start("worker", arguments, show=True)
 
 
@@ -129,13 +131,13 @@ def wait_for_server(host: str, port: int, folder: Path | None, say: Callable[[st
             return
         except ssl.SSLCertVerificationError as error:
             raise ValueError(certificate_trouble(host, port, error)) from None
-        except ssl.SSLError as error:
-            raise ValueError(
-                f"{host}:{port} does not speak TLS ({error.reason}); is it started with --insecure?"
-            ) from None
-        except socket.gaierror as error:
-            raise ValueError(f"--server {host}:{port}: no such host ({error.strerror})") from None
         except OSError as error:
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                raise ValueError(
+                    f"{host}:{port} does not speak TLS ({error.reason}); is it started with --insecure?"
+                ) from None
+            if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+                raise ValueError(f"--server {host}:{port}: no such host ({error.strerror})") from None
             wait = backoff.next()
             say(f"{host}:{port} does not answer ({error.strerror or error}); trying again in {wait:.0f} s")
             time.sleep(wait)
@@ -149,7 +151,10 @@ def probe(host: str, port: int, folder: Path | None) -> None:
             with context.wrap_socket(line, server_hostname=host):
                 return
         line.sendall(b"GET /health HTTP/1.0\r\n\r\n")
-        if not line.recv(5).startswith(b"HTTP/"):
+        answer = line.recv(5)
+        if not answer:
+            raise ConnectionResetError("the connection was closed")
+        if not answer.startswith(b"HTTP/"):
             raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
 
 
@@ -204,17 +209,3 @@ def free_port() -> int:
     with socket.socket() as probe_socket:
         probe_socket.bind(("127.0.0.1", 0))
         return int(probe_socket.getsockname()[1])
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Make sure that no other client works with this state."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"--state {folder}: another client is running with it") from None
-        file.write(str(os.getpid()))
-        file.flush()
-        yield

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.flower import control, keys
 from prunefl.flower.processes import QUIET, SECRET_FILE
-from prunefl.flower.supervise import Crew, Stopped, crew, last_words, private_file
+from prunefl.flower.supervise import Crew, Stopped, alone_in, crew, last_words, private_file
 
 START_SECONDS = 120.0
 
@@ -42,17 +44,17 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
         keys.check_server_files(service.keys)
         register = keys.read_register(service.keys)
     refuse_taken_port(service.host, service.port)
-    service.folder.mkdir(parents=True, exist_ok=True)
-    secret = private_file(service.folder / ".secret", secrets.token_bytes(32))
-    environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(service.folder / "flower")}
-    try:
-        with crew(service.folder / "logs", environment) as members:
-            members.start("flower", ["prunefl.flower.processes", *link_arguments(service, secret)])
-            _run(service, members, register, secret, say)
-    except Stopped as stopped:
-        say(f"stopped by {stopped}; go on later with --resume")
-    finally:
-        secret.unlink(missing_ok=True)
+    with alone_in(service.folder, f"{service.folder}: another server is running there; give another --out"):
+        secret = private_file(service.folder / ".secret", secrets.token_bytes(32))
+        environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(service.folder / "flower")}
+        try:
+            with crew(service.folder / "logs", environment) as members:
+                members.start("flower", ["prunefl.flower.processes", *link_arguments(service, secret)])
+                _run(service, members, register, secret, say)
+        except Stopped as stopped:
+            say(f"stopped by {stopped}; go on later with --resume")
+        finally:
+            secret.unlink(missing_ok=True)
 
 
 def _run(
@@ -80,7 +82,12 @@ def _run(
             start = _show(log, start, say)
             if members.ended():
                 raise ValueError(f"Flower ended unexpectedly: {last_words(log)}; see {log}")
-            status, how, why = control.run_status(client, run)
+            try:
+                status, how, why = control.run_status(client, run)
+            except httpx.TransportError:
+                # a busy SuperLink may be late; if it has ended, its process says so
+                time.sleep(1.0)
+                continue
             if status == "finished":
                 _show(log, start, say)
                 if how != "completed":

@@ -1,8 +1,9 @@
 """The ServerApp: a run as everywhere else, with the courier as its engine."""
 
-import hashlib
 import json
 import math
+import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +14,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from prunefl import config as settings
+from prunefl.checkpoint import write_atomically
 from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.flower.agreement import facts_of
@@ -22,11 +24,14 @@ from prunefl.flower.letters import Letter, seal
 from prunefl.flower.post import Post
 from prunefl.flower.roll import Roll
 from prunefl.flower.status import Status
+from prunefl.flower.supervise import Backoff
 from prunefl.records import Record
 from prunefl.replies import RoundFailed
 from prunefl.runner import execute
 from prunefl.server import Setup, whole_order
 from prunefl.training import build_model, load_data, prepare
+
+NAME_FILE = "run-name.txt"
 
 app = ServerApp()
 
@@ -65,11 +70,12 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     say(f"data: {federation.cut}")
     model = build_model(config, federation)
     setup = prepare(model, federation, config)
-    text = settings.dump(config)
-    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    hello = Letter("hello", {"run": digest, "config": text, "facts": facts_of(federation, setup.template)})
+    # as prepared: a limit of memory has become one of density, which initial pruning keeps
+    text = settings.dump(setup.config)
+    name = run_name(folder, resume)
+    hello = Letter("hello", {"run": name, "config": text, "facts": facts_of(federation, setup.template)})
     status = Status(folder, config.run.rounds)
-    terms = Terms(config.server.quorum, config.server.deadline, digest, text)
+    terms = Terms(config.server.quorum, config.server.deadline, name, text)
     with Post(grid, max_reply_bytes(setup)) as post:
         clients = len(federation.clients)
         roll = Roll(post, clients, keys, seal(hello), max(120.0, config.server.deadline), say)
@@ -98,13 +104,28 @@ def _execute(
         status.write(now=True)
         say(_words(record))
 
+    backoff = Backoff()
     while True:
         try:
             execute(setup, courier, federation.test, federation.name, folder, resume, on_record)
             return
         except RoundFailed as error:
-            say(f"{error}; the round is done again")
+            for client, why in error.refused.items():
+                courier.refuse(client, why)
+            wait = backoff.next()
+            say(f"{error}; again from the last checkpoint in {wait:.0f} s")
+            time.sleep(wait)
             resume = True
+
+
+def run_name(folder: Path, resume: bool) -> str:
+    """Return what clients know the run by: made up when it begins, kept in its folder while it is resumed."""
+    kept = folder / NAME_FILE
+    if resume and kept.exists():
+        return kept.read_text().strip()
+    name = secrets.token_hex(8)
+    write_atomically(kept, name.encode())
+    return name
 
 
 def with_real_sizes(setup: Setup, roll: Roll, federation: Federation) -> Setup:

@@ -33,7 +33,7 @@ class Status:
         from prunefl.checkpoint import write_atomically
 
         self.written = time.monotonic()
-        write_atomically(self.folder / FILE, json.dumps(self.content(), indent=1).encode())
+        write_atomically(self.folder / FILE, json.dumps(self.content(), indent=1).encode(), durable=False)
 
     def content(self) -> dict[str, Any]:
         """Return what is in the file."""
