@@ -152,10 +152,25 @@ def probe(host: str, port: int, folder: Path | None) -> None:
                 return
         line.sendall(b"GET /health HTTP/1.0\r\n\r\n")
         answer = line.recv(5)
-        if not answer:
-            raise ConnectionResetError("the connection was closed")
-        if not answer.startswith(b"HTTP/"):
-            raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
+    if not answer and not speaks_tls(host, port):
+        # a server that is just starting, or ending
+        raise ConnectionResetError("the connection was closed")
+    if not answer.startswith(b"HTTP/"):
+        raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
+
+
+def speaks_tls(host: str, port: int) -> bool:
+    """Return whether a server answers in TLS, whoever it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=10.0) as line,
+            context.wrap_socket(line, server_hostname=host),
+        ):
+            return True
+    except OSError:
+        return False
 
 
 def certificate_trouble(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
