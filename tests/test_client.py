@@ -110,6 +110,17 @@ def test_importance_is_kept_until_it_is_reported():
         assert torch.equal(first.sums[name], total)
 
 
+def test_importance_of_masks_that_are_gone_is_forgotten():
+    first, second = some_masks(), some_masks(0.4)
+    config = small_config(importance={"window": "all"})
+    _, state, *_ = answer(first, Ask(collect=True), config=config)
+    assert state.steps == 3
+    _, state, *_ = answer(second, Ask(collect=True), state, config=config)
+    _, fresh, *_ = answer(second, Ask(collect=True), config=config)
+    assert state.steps == 3
+    assert all(torch.equal(state.sums[name], fresh.sums[name]) for name in fresh.sums)
+
+
 def test_values_only_orders_need_the_masks_they_speak_of():
     masks = some_masks()
     with pytest.raises(wire.WireError):

@@ -103,3 +103,14 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
     (tmp_path / "bad.toml").write_text("[run\n")
     with pytest.raises(ValueError, match="not valid TOML"):
         config.load(tmp_path / "bad.toml")
+
+
+def test_a_fleet_that_is_not_there_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match=r"there is no \[\[fleet\]\] to change"):
+        config.override(config.Config(), ["fleet.bandwith=1e6"])
+
+
+def test_only_one_group_takes_the_clients_that_are_left() -> None:
+    groups = [{"device": "x86", "count": 0}, {"device": "raspberry-pi-4", "count": 0}]
+    with pytest.raises(ValueError, match="only one group can have it"):
+        config.from_tables({"fleet": groups})

@@ -188,3 +188,20 @@ def test_real_femnist_writers_come_out_as_they_went_in(tmp_path: Path) -> None:
     expected = 255 - torch.from_numpy(archive["x_train"][:end].reshape(-1, 1, 28, 28))
     assert torch.equal((x * 255).round().byte(), expected)
     assert y.tolist() == archive["y_train"][:end].tolist()
+
+
+def test_a_subclass_of_tensor_dataset_is_read_through_its_own_items():
+    class Shifted(TensorDataset):
+        def __getitem__(self, index):
+            x, y = super().__getitem__(index)
+            return x + 100, y
+
+    inputs, _ = data.wrap(Shifted(torch.zeros(4, 2), torch.arange(4))).batch(torch.arange(2))
+    assert inputs.min() == 100
+
+
+def test_labels_that_are_no_classes_are_refused():
+    with pytest.raises(ValueError, match="labels are not whole numbers"):
+        data.wrap(TensorDataset(torch.zeros(2, 2), torch.tensor([0.0, 1.5])))
+    with pytest.raises(ValueError, match=r"item 1 has the label 1\.5"):
+        data.wrap([(torch.zeros(2), 0.0), (torch.zeros(2), 1.5)]).batch(torch.arange(2))

@@ -1,6 +1,7 @@
 """Device files are checked, presets fit the paper's models, and fleets shape the reconfiguration."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -228,3 +229,22 @@ def test_everything_four_times_slower_ends_with_the_same_model(seed: int, kinked
 def test_two_devices_that_are_slow_in_different_ways_are_both_kept() -> None:
     near, far = device(3.0, Link(1e5, 1e5)), device(0.3, Link(1e3, 1e3))
     assert isinstance(fleet_time([near.round_time(5), far.round_time(5)], SIZES), FleetTime)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("latency = 0.1", 'long_message = ["a", "b"]', r"long_message=.*must be \[bytes, seconds\]"),
+        ("positions = [4, 1]", "positions = [0, 1]", "batch, weights and positions must be >= 1"),
+        ("dense = [0.7", "importance_per_weight = [0.1, 0.1]\ndense = [0.7", "belong together"),
+    ],
+)
+def test_a_device_file_from_which_no_time_follows_is_refused(old: str, new: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        devices.parse(GOOD.replace(old, new), "bench.toml")
+
+
+def test_a_device_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"name = '\xff'")
+    with pytest.raises(ValueError, match=r"x\.toml: not a text file"):
+        devices.load(str(tmp_path / "x.toml"))

@@ -40,6 +40,15 @@ def test_a_numpy_file_of_floats_without_clients_or_test(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
+        (
+            {
+                "x_train": np.zeros((2, 3), np.uint8),
+                "y_train": np.arange(2),
+                "x_test": np.zeros((2, 3)),
+                "y_test": np.arange(2),
+            },
+            "x_train is uint8 and x_test float64, must be both uint8 or both float",
+        ),
         ({"x_train": np.zeros((2, 3))}, "no array y_train"),
         (
             {"x_train": np.zeros((2, 3)), "y_train": np.zeros(3, int)},

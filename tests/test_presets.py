@@ -111,3 +111,13 @@ def test_presets_are_listed_in_columns(capsys):
     presets()
     lines = capsys.readouterr().out.splitlines()
     assert len({line.index(preset(line.split()[0]).read_text()[2:40]) for line in lines}) == 1
+
+
+def test_a_device_that_is_named_takes_the_place_of_a_presets_fleet(tmp_path):
+    assert resolve(["femnist"], None)[0].fleet
+    config, _ = resolve(["femnist", "time.device=x86"], None)
+    assert (config.fleet, config.time.device) == ((), "x86")
+    own = tmp_path / "own.toml"
+    own.write_text('[[fleet]]\ndevice = "x86"\n')
+    with pytest.raises(ValueError, match=r"has \[\[fleet\]\]: leave one of them out"):
+        resolve([str(own), "time.device=x86"], None)

@@ -103,6 +103,14 @@ def test_a_new_profile_replaces_its_own_model_only() -> None:
     assert merged(old, DeviceFile("d", "d", Link(5.0, 5.0), (newer,))).models == (one, newer)
 
 
+def test_a_new_profile_keeps_the_link_unless_one_is_given() -> None:
+    one = measured(a_profile(), SHAPE, "one")
+    old = DeviceFile("d", "d", Link(7.0, 8.0, 0.1), (one,), note="in the attic")
+    kept = merged(old, DeviceFile("d", "d", Link(), (one,)))
+    assert (kept.link, kept.note) == (old.link, "in the attic")
+    assert merged(old, DeviceFile("d", "d", Link(5.0, 5.0), (one,))).link == Link(5.0, 5.0)
+
+
 def test_masks_have_exactly_the_density_asked_for() -> None:
     sizes = {"a": torch.Size([20, 30]), "b": torch.Size([7])}
     masks = random_masks(sizes, {"a": 0.25, "b": 0.01})

@@ -60,6 +60,9 @@ def handle(
     reply = asks.before_training(reply, order.ask, trainer, values, masks, batches, criterion)
     values, own_masks = asks.own_model(order.ask, trainer, values, masks, batches, criterion)
     model = trainer.load(values, own_masks)
+    if state.sums and digest(state.masks) != digest(masks):
+        # the server has chosen anew without us: what was summed speaks of another model
+        state = replace(state, sums={}, steps=0)
     state = replace(state, masks=masks)
     if order.ask.collect:
         state = _with_open_sums(state, trainer, len(batches))

@@ -205,6 +205,8 @@ def _check_together(config: Config) -> None:
             f"pruning.density_target={pruning.density_target}, "
             f"must be <= pruning.density_limit={pruning.density_limit}"
         )
+    if sum(not entry.count for entry in config.fleet) > 1:
+        raise ValueError("fleet: count=0 takes the clients that the others leave, only one group can have it")
     if not data.clients:
         return  # not known before the data is: `settled` asks again
     if training.participants > data.clients:
@@ -257,6 +259,10 @@ def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
 def _fleet(tables: Any, groups: tuple[FleetSettings, ...]) -> tuple[FleetSettings, ...]:
     """Return the groups that the tables describe; one table, as of fleet.bandwidth=1e6, changes every group."""
     if isinstance(tables, dict):
+        if not groups:
+            raise ValueError(
+                "fleet: there is no [[fleet]] to change; time.device names the device of all clients"
+            )
         return tuple(changed("fleet", group, tables) for group in groups)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("fleet: must be tables, each opened by [[fleet]]")

@@ -17,13 +17,18 @@ def positions(model: nn.Module, input_shape: Sequence[int], names: Iterable[str]
     That is 1 for a linear layer and height × width of the output for a convolution, whatever its stride and
     groups: a group's weight is one that exists for fewer channels. A layer used twice counts twice.
     """
+    return {name: sum(each) for name, each in uses(model, input_shape, names).items()}
+
+
+def uses(model: nn.Module, input_shape: Sequence[int], names: Iterable[str]) -> dict[str, list[int]]:
+    """Return for each named weight tensor the output positions of every time that its layer is called."""
     layers = {f"{path}.weight" if path else "weight": module for path, module in model.named_modules()}
-    found = dict.fromkeys(names, 0)
+    found: dict[str, list[int]] = {name: [] for name in names}
 
     def hook(name: str) -> Any:
         def add(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             spatial = output.shape[2:] if isinstance(module, nn.Conv2d) else output.shape[1:-1]
-            found[name] += spatial.numel()
+            found[name].append(spatial.numel())
 
         return layers[name].register_forward_hook(add)
 

@@ -81,7 +81,11 @@ def fixed_batches(data: Samples, plan: InitialPlan, config: Config, client: int)
     """Return the samples that initial pruning uses, in mini-batches that stay the same."""
     source = generator(config.run.seed, "initial", client)
     chosen = torch.randperm(len(data), generator=source)[: plan.samples]
-    return [data.batch(indices, source) for indices in chosen.split(config.training.batch_size)]
+    parts = list(chosen.split(config.training.batch_size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        # BatchNorm has nothing to say about a single sample
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return [data.batch(indices, source) for indices in parts]
 
 
 def one_pass(

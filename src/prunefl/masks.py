@@ -1,6 +1,7 @@
 """Which weights live. A mask, never a value, is the truth about the pattern (SPEC 7)."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from typing import TypeVar, cast
@@ -15,17 +16,26 @@ Masks = Mapping[str, Tensor]
 
 
 def prunable_names(model: nn.Module, exclude: Iterable[str] = ("*downsample*",)) -> list[str]:
-    """Return the names of the weights of Linear and Conv2d layers, in the model's order.
+    """Return the names of the weights of Linear and Conv2d layers that can be pruned, in the model's order.
+
+    Those cannot whose layer computes in a way of its own, or whose weight is frozen, shared or made of others.
 
     Args:
         exclude: shell patterns of names that are never pruned.
     """
-    names = [
-        f"{path}.weight" if path else "weight"
-        for path, module in model.named_modules()
-        if isinstance(module, nn.Linear | nn.Conv2d)
-    ]
-    return [name for name in names if not any(fnmatch(name, pattern) for pattern in exclude)]
+    uses = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+    free = {name for name, p in model.named_parameters() if p.requires_grad and uses[id(p)] == 1}
+    paths = [path for path, module in model.named_modules() if _computes_plainly(module)]
+    names = [f"{path}.weight" if path else "weight" for path in paths]
+    return [n for n in names if n in free and not any(fnmatch(n, pattern) for pattern in exclude)]
+
+
+def _computes_plainly(module: nn.Module) -> bool:
+    """Return whether a layer is torch's Linear or Conv2d, or a subclass that computes like it."""
+    if isinstance(module, nn.Conv2d):
+        kind = type(module)
+        return kind.forward is nn.Conv2d.forward and kind._conv_forward is nn.Conv2d._conv_forward
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
 
 
 def full_masks(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:

@@ -34,6 +34,7 @@ class Simulator:
         self._last_files: set[str] = set()
         count = workers(self._config.run.workers)
         # One OpenMP thread setting for all: it decides the bits, the number of workers must not.
+        self._threads_before = torch.get_num_threads()
         torch.set_num_threads(self._config.run.threads)
         keep_freed_memory()
         self._pool = ThreadPoolExecutor(count, "client")
@@ -79,6 +80,7 @@ class Simulator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(self._threads_before)
 
 
 class ClientStore:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from prunefl import charges, data, devices, flops, loggers, models, wire
 from prunefl import config as settings
-from prunefl import data, devices, flops, loggers, models, wire
 from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.masks import prunable_names
@@ -58,10 +58,18 @@ def train(
 
 def _num_classes(model: nn.Module, inputs: Tensor) -> int:
     """Return how many logits a sample gets."""
-    with torch.no_grad():
-        logits = copy.deepcopy(model).eval()(inputs)
-    if logits.dim() != 2:
-        raise ValueError(f"model gives {tuple(logits.shape)} for one sample, must give one row of logits")
+    try:
+        with torch.no_grad():
+            logits = copy.deepcopy(model).eval()(inputs)
+    # a network of the user's own may raise anything
+    except Exception as error:
+        given = f"{tuple(inputs.shape[1:])} of {inputs.dtype}"
+        raise ValueError(
+            f"model cannot take samples of shape {given}: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(logits, Tensor) or logits.dim() != 2:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"model gives {got} for one sample, must give one row of logits")
     return int(logits.shape[1])
 
 
@@ -120,6 +128,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
     names = prunable_names(model, config.pruning.exclude)
     if not names:
         raise ValueError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
+    refuse_unusual(model, federation.input_shape, names)
     # the run keeps the config as it was given; only its devices need to know how many clients there are
     known = settings.settled(config, len(federation.clients))
     fleet = devices.fleet(known, model, federation.input_shape, names)
@@ -141,6 +150,21 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
     )
 
 
+def refuse_unusual(model: nn.Module, input_shape: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse a network whose training would not be what SPEC says, with the remedy."""
+    for name, used in flops.uses(model, input_shape, names).items():
+        if len(used) != 1:
+            how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"
+            raise ValueError(
+                f"the layer of {name} {how}, to be pruned it must be called once: add it to pruning.exclude"
+            )
+    for path, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None:
+            raise ValueError(
+                f"model layer {path} has momentum=None, must be a number: its count is not exchanged"
+            )
+
+
 def within_memory(config: Config, fleet: Sequence[devices.Device]) -> Config:
     """Return the config with time.memory_limit turned into a density limit that every device can hold."""
     limit = devices.memory_density(fleet, config.time.memory_limit) if config.time.memory_limit else None
@@ -160,6 +184,11 @@ def _run(
     on_pass: OnPass | None = None,
 ) -> Run:
     setup = prepare(model, federation, config)
+    if plan := setup.pruner.initial():
+        # refused before anything is written
+        charges.initial_client(setup, plan)
+    if resume and out is None:
+        raise ValueError("resume=True needs out, the folder of the run to go on with")
     with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:
         folder = Path(out) if out is not None else Path(spare)
         watched = loggers.told(

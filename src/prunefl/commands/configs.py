@@ -45,11 +45,18 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
 
 
 def _tables(path: Path, assignments: list[str]) -> dict[str, Any]:
-    """Return a config file's tables; how a preset cuts its own data says nothing about any other."""
+    """Return a config file's tables without what a preset says of its own data or devices, if others are given."""
     tables = settings.read(path)
     names = [word.removeprefix("data.name=") for word in assignments if word.startswith("data.name=")]
-    if path.parent == preset("digits").parent and names and names[-1] != tables["data"]["name"]:
+    ours = path.parent == preset("digits").parent
+    if ours and names and names[-1] != tables["data"]["name"]:
         del tables["data"]
+    if "fleet" in tables and any(word.startswith("time.device=") for word in assignments):
+        if not ours:
+            raise ValueError(
+                f"time.device is for all clients, but {path} has [[fleet]]: leave one of them out"
+            )
+        del tables["fleet"]
     return tables
 
 

@@ -25,7 +25,7 @@ def inspect(
 
     Example:
 
-      prunefl inspect runs/demo/model.safetensors
+      prunefl inspect runs/demo/prunefl/model.safetensors
     """
     from rich.console import Console
 

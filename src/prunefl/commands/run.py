@@ -21,7 +21,7 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder for what the run leaves [default: runs/NAME]")
+        Path | None, typer.Option(help="folder for what the run leaves [default: runs/NAME-METHOD-SEED]")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     seed: Annotated[int | None, typer.Option(help="short for run.seed=N")] = None,

@@ -75,6 +75,10 @@ def load(
         if clients not in (0, len(source.clients)):
             held = len(source.clients)
             raise ValueError(f"data.clients={clients}, must be {held}, which is how many {name} made")
+        if partition or size:
+            raise ValueError(
+                f"data.partition={partition!r}, data.size={size}: {name} has cut its data itself, leave both out"
+            )
         words = source.cut or f"{len(source.clients)} clients, as {name} makes them"
         return checked(replace(source, cut=words))
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Subset
+from torch.utils.data import Subset, TensorDataset
 
 Pixels = npt.NDArray[Any]
 """Inputs as stored, shape (samples, channels, height, width), mostly uint8 and memory-mapped."""
@@ -127,9 +127,12 @@ def wrap(dataset: Any) -> Samples:
         raise ValueError(
             f"data set of type {kind}, must have len() and [i], as a map-style torch Dataset has"
         )
-    tensors = getattr(dataset, "tensors", None)
-    if isinstance(tensors, tuple) and len(tensors) == 2:
-        return Tensors(*tensors)
+    # a subclass may make something else of its tensors
+    if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
+        inputs, labels = dataset.tensors
+        if labels.is_floating_point() and not torch.equal(labels, labels.round()):
+            raise ValueError("labels are not whole numbers, must be classes from 0 on")
+        return Tensors(inputs, labels)
     return Wrapped(dataset)
 
 
@@ -172,4 +175,6 @@ def _pair(dataset: Any, i: int) -> tuple[Tensor, int]:
         raise ValueError(
             f"data set item {i} has an input of type {type(x).__name__}, must be a tensor or array"
         )
+    if float(y) != int(y):
+        raise ValueError(f"data set item {i} has the label {y}, must be a whole number: a class from 0 on")
     return x.to(torch.float32), int(y)

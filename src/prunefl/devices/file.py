@@ -75,7 +75,11 @@ def load(name_or_path: str) -> DeviceFile:
     path = Path(name_or_path)
     if not path.is_file():
         raise ValueError(f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file")
-    return parse(path.read_text("utf-8"), str(path))
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a text file in UTF-8") from None
+    return parse(text, str(path))
 
 
 def parse(text: str, source: str) -> DeviceFile:
@@ -109,7 +113,8 @@ def _link(source: str, table: Any) -> Link:
         if rates[key] <= 0:
             raise ValueError(f"{source}.{key}={table[key]}, must be > 0 bytes a second")
     long = table.get("long_message")
-    if long is not None and (not isinstance(long, list) or len(long) != 2 or min(long) <= 0):
+    numbers = isinstance(long, list) and all(isinstance(n, int | float) and n > 0 for n in long)
+    if long is not None and (not numbers or len(long) != 2):
         raise ValueError(f"{source}.long_message={long!r}, must be [bytes, seconds]")
     point = None if long is None else (int(long[0]), float(long[1]))
     return Link(rates["up"], rates["down"], _number(source, "latency", table.get("latency", 0.0)), point)
@@ -136,8 +141,14 @@ def _check_lengths(source: str, measured: Measured) -> None:
         if isinstance(value, tuple) and value and len(value) != len(measured.weights):
             rule = f"must have {len(measured.weights)}, one for each of weights"
             raise ValueError(f"{source}.{field.name} has {len(value)} entries, {rule}")
-    if measured.batch < 1 or not measured.weights or min(measured.weights) < 1 or not measured.positions:
+    sizes = (measured.batch, *measured.weights, *measured.positions)
+    if not measured.weights or not measured.positions or min(sizes) < 1:
         raise ValueError(f"{source}: batch, weights and positions must be >= 1")
+    parts = (measured.importance_per_weight, measured.importance_fixed, measured.importance_dense)
+    if any(parts) and not all(parts):
+        raise ValueError(
+            f"{source}: importance_per_weight, importance_fixed and importance_dense belong together"
+        )
     if not measured.per_weight and not measured.sparse_step:
         raise ValueError(f"{source}: must have per_weight by layer, or sparse_step for the whole")
     if not measured.dense and not measured.dense_step:

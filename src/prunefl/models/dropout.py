@@ -41,14 +41,16 @@ SWAPPED: dict[type[nn.Module], bool] = {
 
 def seed_dropout(model: nn.Module, generator: torch.Generator) -> nn.Module:
     """Return the model, changed in place so that every dropout layer in it draws from the generator."""
-    for path, module in list(model.named_modules()):
+    made: dict[nn.Module, SeededDropout] = {}
+    for path, module in list(model.named_modules(remove_duplicate=False)):
         if isinstance(module, SeededDropout):
             module.generator = generator
         elif type(module) in SWAPPED:
-            seeded = SeededDropout(_probability(module), SWAPPED[type(module)])
+            # one layer may stand in several places
+            seeded = made.setdefault(module, SeededDropout(_probability(module), SWAPPED[type(module)]))
             seeded.train(module.training).generator = generator
             _replace_module_in_place(model, path, seeded)
-        elif isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
+        elif isinstance(module, nn.modules.dropout._DropoutNd):
             kind = type(module).__name__
             raise ValueError(f"model layer {path}={kind}, must be nn.Dropout: its draws could not be seeded")
     return model

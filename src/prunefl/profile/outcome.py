@@ -1,5 +1,6 @@
 """From a profile to a device file."""
 
+import math
 from dataclasses import replace
 
 from prunefl.devices import DeviceFile, Measured, Memory, Shape
@@ -67,7 +68,8 @@ def _to_whole(dense: list[float], sparse: list[float], whole: float) -> list[flo
 
 
 def merged(old: DeviceFile, new: DeviceFile) -> DeviceFile:
-    """Return the old file with the new file's models and link; other models stay."""
+    """Return the old file with the new file's models, and its link if one was given; other models stay."""
     names = {measured.name for measured in new.models}
     kept = tuple(measured for measured in old.models if measured.name not in names)
-    return replace(new, models=kept + new.models)
+    link = new.link if math.isfinite(new.link.up) or math.isfinite(new.link.down) else old.link
+    return replace(new, link=link, note=new.note or old.note, models=kept + new.models)

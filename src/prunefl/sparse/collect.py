@@ -33,8 +33,9 @@ def collect_gradients(
                 layers[name].collection = collection
             elif name in parameters:
                 _check_shape(name, total, tuple(parameters[name].shape))
-                hook = parameters[name].register_hook(collection.add)
-                undo.callback(hook.remove)
+                if parameters[name].requires_grad:
+                    hook = parameters[name].register_hook(collection.add)
+                    undo.callback(hook.remove)
             else:
                 raise ValueError(f"sums[{name!r}] must name a parameter of the model")
         yield

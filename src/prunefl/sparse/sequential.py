@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from prunefl.sparse import layout
 from prunefl.sparse.layer import SparseLayer
 from prunefl.sparse.run import Link, Pool, Run
 
@@ -85,7 +86,7 @@ def _attach(modules: list[nn.Module], at: int, link: Link) -> int:
     while at < len(modules):
         module = modules[at]
         pool = None if link.pool or link.layer.is_linear else _pool_of(module)
-        if isinstance(module, nn.ReLU) and not _has_hooks(module):
+        if type(module) in (nn.ReLU, layout.OrderedReLU) and not _has_hooks(module):
             link.relu = True
         elif pool is not None:
             link.pool = pool
@@ -97,8 +98,9 @@ def _attach(modules: list[nn.Module], at: int, link: Link) -> int:
 
 def _pool_of(module: nn.Module) -> Pool | None:
     """Return the window of a max-pooling layer that the kernels compute."""
-    if not isinstance(module, nn.MaxPool2d) or _has_hooks(module):
+    if type(module) not in (nn.MaxPool2d, layout.OrderedMaxPool2d) or _has_hooks(module):
         return None
+    assert isinstance(module, nn.MaxPool2d)
     kernel, stride, padding = _pair(module.kernel_size), _pair(module.stride), _pair(module.padding)
     plain = _pair(module.dilation) == (1, 1) and not module.ceil_mode and not module.return_indices
     if not plain or kernel[0] * kernel[1] > LARGEST_WINDOW:
@@ -113,8 +115,9 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
 
 def _is_flatten(module: nn.Module) -> bool:
     """Return whether this makes (batch, features) of images."""
-    if not isinstance(module, nn.Flatten) or _has_hooks(module):
+    if type(module) not in (nn.Flatten, layout.OrderedFlatten) or _has_hooks(module):
         return False
+    assert isinstance(module, nn.Flatten)
     return module.start_dim == 1 and module.end_dim == -1
 
 

@@ -42,6 +42,15 @@ def load_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return the model's own parameters and float buffers; counters are not exchanged."""
-    buffers = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
+    """Return the model's own parameters and float buffers; counters are not exchanged, nor what torch does not save."""
+    unsaved = {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name in module._non_persistent_buffers_set
+    }
+    buffers = {
+        name: buffer
+        for name, buffer in model.named_buffers()
+        if buffer.is_floating_point() and name not in unsaved
+    }
     return {**dict(model.named_parameters()), **buffers}

@@ -27,8 +27,14 @@ class Template:
     @classmethod
     def of(cls, model: nn.Module, prunable_names: Iterable[str]) -> "Template":
         """Return the template of a model: its parameters and floating-point buffers."""
-        tensors = {name: tensor for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
-        parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        parameters = {name for name, _ in model.named_parameters()}
+        # one tensor under two names is exchanged once
+        again = {name for name, _ in model.named_parameters(remove_duplicate=False)} - parameters
+        tensors = {
+            name: tensor
+            for name, tensor in model.state_dict().items()
+            if tensor.is_floating_point() and name not in again
+        }
         shapes = tuple(tuple(tensor.shape) for tensor in tensors.values())
         return cls(tuple(tensors), shapes, frozenset(prunable_names), frozenset(tensors) - parameters)
 
