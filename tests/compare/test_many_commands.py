@@ -84,3 +84,12 @@ def test_a_sweep_can_be_shortened(tmp_path: Path) -> None:
     code, output = call("sweep", *SMALL, *words, "--out", tmp_path)
     assert code == 0, output
     assert "rounds = 2\n" in (tmp_path / "alpha-0.1" / "conventional" / "seed-0" / "config.toml").read_text()
+
+
+def test_a_page_of_somebody_elses_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.html").write_text("mine")
+    code, output = call("compare", *SMALL, "--methods", "conventional", "--seeds", "1", "--out", tmp_path)
+    assert code == 1
+    assert "was not written by `prunefl report`" in output
+    assert not (tmp_path / "conventional").exists()

@@ -24,11 +24,13 @@ def carry_out(
     from prunefl.commands.report import report as write
     from prunefl.commands.run import stop_on_interrupt
     from prunefl.compare.plan import refuse_other_runs
-    from prunefl.report import check_targets
+    from prunefl.report import check_targets, files_beside
 
     check_targets(targets or ())
     if report:
         refuse_other_runs(jobs, out)
+        # refuses a page that is not ours
+        files_beside(out / "report" / "report.html")
     console = Console(stderr=True)
     screen = Bars(jobs, console) if console.is_terminal else Lines(len(jobs))
     with stop_on_interrupt() as interrupted, screen:

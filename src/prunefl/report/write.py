@@ -19,8 +19,8 @@ from prunefl.report.special import limit_figures, lottery_figures, snip_figures,
 from prunefl.report.study import Study, study
 from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
 
-MADE_BY = '<meta name="generator" content="prunefl report">'
-"""Stands at the beginning of every page of ours: no other is replaced."""
+TITLE = "– PruneFL report</title>"
+"""Stands in every page of ours: no other is replaced."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def write_report(
         figures: formats, of "svg" and "pdf", in which figures are files too; drawing takes most of the time.
     """
     check_targets(targets)
-    former = _files_of(out / "report.html")
+    former = files_beside(out / "report.html")
     runs, missing = find_runs(folders)
     told = study(runs, by, missing)
     goals = list(targets) or default_targets(told)
@@ -114,7 +114,7 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
     return written
 
 
-def _files_of(page: Path) -> set[Path]:
+def files_beside(page: Path) -> set[Path]:
     """Return the figures and tables that a page links to: what an earlier report wrote beside it.
 
     Raises:
@@ -123,7 +123,7 @@ def _files_of(page: Path) -> set[Path]:
     if not page.is_file():
         return set()
     text = page.read_text(encoding="utf-8", errors="replace")
-    if MADE_BY not in text[:1000]:
+    if TITLE not in text:
         raise ValueError(f"{page} was not written by `prunefl report`: move it, or give another --out")
     links = re.findall(r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', text)
     return {page.parent / link for link in links}
