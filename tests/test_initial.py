@@ -1,5 +1,7 @@
 """Initial pruning: when it starts, when it stops, what it may not exceed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -99,6 +101,12 @@ def test_the_batches_are_fixed():
     first, again = (fixed_batches(share, PLAN, config, 0) for _ in range(2))
     assert [len(labels) for _, labels in first] == [20, 20]
     assert all(torch.equal(a[0], b[0]) for a, b in zip(first, again, strict=True))
+
+
+def test_no_batch_is_a_single_sample():
+    share, config = data.wrap(small_data(60, seed=1)), small_config()
+    batches = fixed_batches(share, replace(PLAN, samples=41), config, 0)
+    assert [len(labels) for _, labels in batches] == [20, 21]
 
 
 def test_time_models_cross_the_wire_unchanged():

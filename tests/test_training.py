@@ -1,19 +1,10 @@
-"""The whole round: plain FedAvg to the bit, any number of workers, stop and resume."""
-
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from dataclasses import replace
-from pathlib import Path
+"""The whole round: plain FedAvg to the bit, any number of workers."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from prunefl import checkpoint, data
+from prunefl import data
 from prunefl.client import draw_batches
 from prunefl.masks import density
 from prunefl.records import read_records
@@ -86,192 +77,19 @@ def test_another_seed_gives_other_bits():
     assert not same_bits(runs[0].model.state_dict(), runs[1].model.state_dict())
 
 
-VARIANTS = {
-    "plain": {},
-    "all rounds collect importance": {"importance": {"window": "all"}},
-    "int8 with feedback": {"wire": {"precision": "int8", "importance": "log8"}},
-    "client selection": {"training": {"participants": 2}},
-    "online, whose pruner remembers": {"run": {"method": "online"}},
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("stop_after", [0, 4])
-def test_a_stopped_and_resumed_run_ends_with_the_same_bits(tmp_path, variant, stop_after):
-    config = small_config(**VARIANTS[variant])
-    whole = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path / "whole")
-
-    def stop(record):
-        return record.get("round", 0) >= stop_after
-
-    def go(resume, on_record=None):
-        return train(
-            small_model(),
-            small_clients(),
-            test=TEST,
-            config=config,
-            out=tmp_path / "x",
-            resume=resume,
-            on_record=on_record,
-        )
-
-    first = go(False, stop)
-    assert not first.finished
-    resumed = go(True)
-    assert resumed.finished
-    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
-    numbers = [[_without_wall(record) for record in run.records] for run in (whole, resumed)]
-    assert numbers[0] == numbers[1]
-
-
-def _without_wall(record):
-    text = json.dumps({key: value for key, value in record.items() if key != "wall_seconds"})
-    total = {k: v for k, v in record.get("total", {}).items() if k != "wall_seconds"}
-    return {**json.loads(text), "total": total}
-
-
-KILLED = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from tasks import small_clients, small_config, small_data, small_model
-from prunefl.training import train
-config = small_config(run={{"rounds": 60}}, importance={{"window": "all"}})
-train(small_model(), small_clients(), test=small_data(100, seed=99), config=config, out=Path({out!r}), resume=True)
-"""
-
-
-def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path):
-    config = small_config(run={"rounds": 60}, importance={"window": "all"})
-    whole = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path / "whole")
-    out = tmp_path / "killed"
-    program = KILLED.format(tests=str(Path(__file__).parent), out=str(out))
-    kills = 0
-    for _ in range(3):
-        child = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "OMP_NUM_THREADS": "1"})
-        deadline, seen = time.monotonic() + 60, _rounds_in(out)
-        while child.poll() is None and _rounds_in(out) < seen + 8 and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if child.poll() is None:
-            os.kill(child.pid, signal.SIGKILL)
-            kills += 1
-        child.wait()
-    assert kills
-    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=out, resume=True)
-    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
-
-
-def _rounds_in(out):
-    path = out / "records.jsonl"
-    return len(read_records(path)) if path.exists() else 0
-
-
-def test_an_unreadable_checkpoint_is_named_and_skipped(tmp_path):
-    config = small_config()
-    out = tmp_path / "x"
-    train(
-        small_model(),
-        small_clients(),
-        test=TEST,
-        config=config,
-        out=out,
-        on_record=lambda r: r.get("round") == 5,
-    )
-    newest = max((out / "checkpoints").iterdir())
-    newest.write_bytes(newest.read_bytes()[:-10])
-    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=out, resume=True)
-    whole = train(small_model(), small_clients(), test=TEST, config=config)
-    assert newest.name in resumed.complaints[0]
-    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
-
-
-def test_a_checkpoint_that_knows_of_lost_records_is_named_and_skipped(tmp_path):
-    config = small_config()
-    train(
-        small_model(),
-        small_clients(),
-        test=TEST,
-        config=config,
-        out=tmp_path,
-        on_record=lambda r: r.get("round") == 5,
-    )
-    file = tmp_path / "records.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:-1]))
-    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
-    whole = train(small_model(), small_clients(), test=TEST, config=config)
-    assert "gone from records.jsonl" in resumed.complaints[0]
-    assert [record.get("round") for record in resumed.records] == [r.get("round") for r in whole.records]
-    assert same_bits(whole.model.state_dict(), resumed.model.state_dict())
-
-
-def test_a_finished_run_without_checkpoints_is_left_as_it_is(tmp_path):
-    config = small_config()
-    train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path)
-    for path in (tmp_path / "checkpoints").iterdir():
-        path.unlink()
-    before = (tmp_path / "records.jsonl").read_bytes()
-    with pytest.raises(ValueError, match="is finished, and its checkpoints are gone"):
-        train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
-    assert (tmp_path / "records.jsonl").read_bytes() == before
-
-
-def test_a_checkpoint_of_another_version_is_named_and_skipped(tmp_path):
-    config = small_config()
-    train(
-        small_model(),
-        small_clients(),
-        test=TEST,
-        config=config,
-        out=tmp_path,
-        on_record=lambda r: r.get("round") == 5,
-    )
-    folder = tmp_path / "checkpoints"
-    checkpoint.save_tensors(folder / "9999999", {"values/x": torch.zeros(2)}, {"round": 5})
-    cut = folder / ".0000001-00000000.safetensors.tmp"
-    cut.write_bytes(b"cut off")
-    resumed = train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
-    assert "not a checkpoint of this version" in resumed.complaints[0]
-    assert resumed.finished
-    assert not cut.exists()
-
-
-def test_a_run_whose_records_are_gone_is_not_resumed_as_if_they_were_there(tmp_path):
-    config = small_config()
-    train(
-        small_model(),
-        small_clients(),
-        test=TEST,
-        config=config,
-        out=tmp_path,
-        on_record=lambda r: r.get("round") == 5,
-    )
-    (tmp_path / "records.jsonl").write_bytes(b"")
-    with pytest.raises(ValueError, match="delete the run's folder to begin it anew"):
-        train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, resume=True)
-    assert (tmp_path / "records.jsonl").read_bytes() == b""
-
-
-def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
-    train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
-    with pytest.raises(ValueError, match="holds a run already"):
-        train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
-
-
-def test_a_resumed_run_with_another_setting_is_refused(tmp_path):
-    config = small_config()
-    train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path, on_record=lambda r: True)
-    other = replace(config, training=replace(config.training, batch_size=10))
-    with pytest.raises(ValueError, match=r"training.batch_size=10, but the run in .* has 20"):
-        train(small_model(), small_clients(), test=TEST, config=other, out=tmp_path, resume=True)
-
-
 def test_a_loss_that_turns_nan_names_the_round_and_keeps_the_last_good_checkpoint(tmp_path):
     config = small_config(run={"method": "conventional"}, training={"learning_rate": 1e18})
     with pytest.raises(RoundFailed, match=r"round \d+: .* updates were good"):
         train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path)
     if list((tmp_path / "checkpoints").glob("*")):
         assert all(record["kind"] != "end" for record in read_records(tmp_path / "records.jsonl"))
+
+
+def test_a_test_loss_that_is_no_number_names_the_round_and_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("prunefl.evaluate.Evaluator.evaluate", lambda self, state: (0.1, float("inf")))
+    with pytest.raises(ValueError, match=r"round 2: the test loss turned inf; lower training.learning_rate"):
+        train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
+    assert read_records(tmp_path / "records.jsonl")[-1]["round"] == 1
 
 
 def test_a_client_without_samples_is_refused():

@@ -116,7 +116,7 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
     there = records.stat().st_size if records.exists() else 0
     found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
     if found is None:
-        if resume and there and read_records(records)[-1]["kind"] == "end":
+        if there and any(record["kind"] == "end" for record in read_records(records)):
             raise ValueError(
                 f"{folder}: the run is finished, and its checkpoints are gone; there is nothing to resume"
             )

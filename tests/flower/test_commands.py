@@ -110,13 +110,47 @@ def test_a_server_without_tls_is_told_from_one_with(folder):
         thread.join()
 
 
-def test_an_unknown_host_is_an_error_not_a_wait(folder):
+def test_an_unknown_host_is_an_error_not_a_wait(folder, monkeypatch):
+    def nowhere(*_, **__):
+        # what a resolver says that was reached; one that was not says EAI_AGAIN
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", nowhere)
     with pytest.raises(ValueError, match="no such host"):
         join.wait_for_server("nowhere.invalid", 9092, folder / "client-0", lambda words: None)
 
 
-def test_a_server_that_is_away_is_waited_for(monkeypatch):
-    tries = iter([ConnectionRefusedError(111, "Connection refused")] * 3)
+def test_a_server_that_closes_the_line_is_waited_for_if_it_speaks_no_tls(monkeypatch):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+
+        def close():
+            # once for our question, once for the look whether it is TLS
+            for _ in range(2):
+                line, _ = server.accept()
+                line.recv(100)
+                line.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(ConnectionResetError):
+            join.probe("127.0.0.1", port, None)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        ConnectionResetError(104, "Connection reset"),
+        socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+    ],
+)
+def test_a_server_that_is_away_is_waited_for(monkeypatch, error):
+    tries = iter([error] * 3)
     words, naps = [], []
 
     def probe(*_):
@@ -128,7 +162,7 @@ def test_a_server_that_is_away_is_waited_for(monkeypatch):
     monkeypatch.setattr(time, "sleep", naps.append)
     join.wait_for_server("h", 1, None, words.append)
     assert naps == [1.0, 2.0, 4.0]
-    assert "does not answer (Connection refused)" in words[0]
+    assert f"does not answer ({error.strerror})" in words[0]
 
 
 def test_certificate_trouble_of_every_kind_has_a_remedy():
