@@ -24,13 +24,12 @@ def carry_out(
     from prunefl.commands.report import report as write
     from prunefl.commands.run import stop_on_interrupt
     from prunefl.compare.plan import refuse_other_runs
-    from prunefl.report import check_targets, files_beside
+    from prunefl.report import check_targets, refuse_foreign_page
 
     check_targets(targets or ())
     if report:
         refuse_other_runs(jobs, out)
-        # refuses a page that is not ours
-        files_beside(out / "report" / "report.html")
+        refuse_foreign_page(out / "report")
     console = Console(stderr=True)
     screen = Bars(jobs, console) if console.is_terminal else Lines(len(jobs))
     with stop_on_interrupt() as interrupted, screen:

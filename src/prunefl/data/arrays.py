@@ -27,7 +27,7 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
     classes = _classes(file, train.labels)
     if "x_test" in arrays or "y_test" in arrays:
         test = _images(file, arrays, "test")
-        refuse_two_scales(file, arrays)
+        _refuse_two_scales(file, arrays)
         if test.pixels.shape[1:] != train.pixels.shape[1:]:
             raise ValueError(
                 f"{file}: x_test is {test.pixels.shape}, must match x_train's {train.pixels.shape}"
@@ -91,7 +91,7 @@ def _images(file: Path, arrays: dict[str, Any], split: str) -> Images:
     return Images(inputs, torch.from_numpy(labels.astype(np.int64)), rows, _normaliser(file, split, inputs))
 
 
-def refuse_two_scales(file: Path, arrays: dict[str, Any]) -> None:
+def _refuse_two_scales(file: Path, arrays: dict[str, Any]) -> None:
     """Refuse pixels from 0 to 255 beside numbers that stay as they are."""
     train, test = arrays["x_train"].dtype, arrays["x_test"].dtype
     if (train == np.uint8) != (test == np.uint8):

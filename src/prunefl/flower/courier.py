@@ -52,6 +52,11 @@ class _Round:
     whole: set[int] = field(default_factory=set)
     asked: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def initial(self) -> bool:
+        """Initial pruning is many rounds' work on one client, and there is no other to go on with."""
+        return any(order.initial for order in self.orders.values())
+
 
 class Courier:
     """Carries orders; see `prunefl.loop.Engine`.
@@ -101,8 +106,7 @@ class Courier:
         while True:
             waited = time.monotonic() - current.started
             overtime = waited > self._terms.deadline
-            # Initial pruning is many rounds' work on one client, and has no other to go on with.
-            late = overtime and not any(order.initial for order in orders.values())
+            late = overtime and not current.initial
             self._exchange(current, waited)
             if late:
                 self._count_overdue(current)
@@ -161,9 +165,7 @@ class Courier:
 
     def _send(self, current: _Round, letters: Mapping[int, bytes]) -> None:
         by_node = {self._roll.members[client].node: letter for client, letter in letters.items()}
-        seconds = self._terms.deadline * SLACK + 60.0
-        if any(order.initial for order in current.orders.values()):
-            seconds = INITIAL_SECONDS
+        seconds = INITIAL_SECONDS if current.initial else self._terms.deadline * SLACK + 60.0
         sent = self._post.send(by_node, seconds, str(current.number))
         for client in letters:
             member = self._roll.members[client]

@@ -53,7 +53,8 @@ def write_report(
         figures: formats, of "svg" and "pdf", in which figures are files too; drawing takes most of the time.
     """
     check_targets(targets)
-    former = files_beside(out / "report.html")
+    refuse_foreign_page(out)
+    former = _files_of(out / "report.html")
     runs, missing = find_runs(folders)
     told = study(runs, by, missing)
     goals = list(targets) or default_targets(told)
@@ -114,19 +115,21 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
     return written
 
 
-def files_beside(page: Path) -> set[Path]:
-    """Return the figures and tables that a page links to: what an earlier report wrote beside it.
+def refuse_foreign_page(out: Path) -> None:
+    """Refuse to write where somebody else's page is."""
+    path = out / "report.html"
+    if path.is_file() and TITLE not in _text_of(path):
+        raise ValueError(f"{path} was not written by `prunefl report`: move it, or give another --out")
 
-    Raises:
-        ValueError: the page is not one of ours.
-    """
-    if not page.is_file():
-        return set()
-    text = page.read_text(encoding="utf-8", errors="replace")
-    if TITLE not in text:
-        raise ValueError(f"{page} was not written by `prunefl report`: move it, or give another --out")
-    links = re.findall(r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', text)
+
+def _files_of(page: Path) -> set[Path]:
+    """Return the figures and tables that a page links to: what an earlier report wrote beside it."""
+    links = re.findall(r'href="((?:figures|tables)/[a-z0-9_-]+\.[a-z]+)"', _text_of(page))
     return {page.parent / link for link in links}
+
+
+def _text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
 
 
 def write_text(path: Path, text: str) -> None:

@@ -92,6 +92,8 @@ def build(header: Header, patterns: Sequence[Bytes], values: Sequence[Bytes]) ->
         len(header.layers),
         header.rest,
     )
+    if len(header.layers) > MAX_LAYERS:
+        raise WireError("argument", f"{len(header.layers)} layers, the most is {MAX_LAYERS}")
     words = [
         layer.live | layer.size << 30 | code_of(KINDS, "kind", layer.kind) << 60 for layer in header.layers
     ]
