@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prunefl import config as settings
-from prunefl.loop import run_rounds
-from prunefl.messages import Order, Reply
-from prunefl.server import ServerState, Setup, start
-from prunefl.simulator import Simulator
-from prunefl.training import build_model, load_data, prepare
+from prunefl.engines.simulator import Simulator
+from prunefl.rounds.loop import run_rounds
+from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.server import ServerState, Setup, start
+from prunefl.runs.api import build_model, load_data, prepare
 
 
 class Watched(Simulator):

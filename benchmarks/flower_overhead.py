@@ -21,13 +21,13 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from prunefl.flower import control, keys, sockets
-from prunefl.flower.carriage import from_records, to_records
-from prunefl.flower.join import free_port
-from prunefl.flower.letters import Letter, seal
-from prunefl.flower.post import Post
-from prunefl.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
-from prunefl.flower.supervise import Crew, crew, last_words, private_file
+from prunefl.engines.flower import control, keys, sockets
+from prunefl.engines.flower.carriage import from_records, to_records
+from prunefl.engines.flower.join import free_port
+from prunefl.engines.flower.letters import Letter, seal
+from prunefl.engines.flower.post import Post
+from prunefl.engines.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
+from prunefl.engines.flower.supervise import Crew, crew, last_words, private_file
 
 CLIENTS, STATE_BYTES = 3, 266_610 * 4
 server_app, client_app = ServerApp(), ClientApp()
@@ -83,7 +83,7 @@ def echo(path: str) -> None:
 def start_ours(members: Crew, folder: Path, port: int, secret: Path, resident: bool) -> None:
     """Start our processes, with a worker for each client or without."""
     ca, common = folder / "keys" / "ca.pem", ["--superexec-auth-secret-file", str(secret)]
-    module = ["prunefl.flower.processes"] if resident else ["flower_overhead", "plain"]
+    module = ["prunefl.engines.flower.processes"] if resident else ["flower_overhead", "plain"]
     executor = ["--", "executor", *common, "--runtime-api-address"]
     members.start(
         "link", [*module, "link", *link(folder, port), *common, *executor, f"127.0.0.1:{port}", *trust(ca)]
@@ -175,11 +175,11 @@ def follow(
     ca = folder / "keys" / "ca.pem"
     control.wait_until_healthy(address, ca, 150, members.ended)
     text = (control.APP / "pyproject.toml").read_text()
-    text = text.replace("prunefl.flower.server_app:app", "flower_overhead:server_app")
+    text = text.replace("prunefl.engines.flower.server_app:app", "flower_overhead:server_app")
     control.APP = folder / "app"
     control.APP.mkdir()
     (control.APP / "pyproject.toml").write_text(
-        text.replace("prunefl.flower.client_app:app", "flower_overhead:client_app")
+        text.replace("prunefl.engines.flower.client_app:app", "flower_overhead:client_app")
     )
     with control.connect(address, secret, ca) as client:
         options: dict[str, str | bool] = {"folder": str(folder)}
@@ -197,8 +197,8 @@ def follow(
 
 def plain() -> None:
     """Run our processes, but with the ClientApp that loads everything for each message."""
-    from prunefl.flower import client_app as thin
-    from prunefl.flower import processes
+    from prunefl.engines.flower import client_app as thin
+    from prunefl.engines.flower import processes
 
     thin.app = client_app
     processes.main()

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from prunefl import _coding, wire
-from prunefl import masks as pattern
+from prunefl.core import masks as pattern
 
 SECONDS_PER_INPUT = 10
 ALLOWANCE_BYTES = 16 << 20

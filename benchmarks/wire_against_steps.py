@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 import torch
 
-from prunefl import masks as pattern
-from prunefl import models, sparse, wire
-from prunefl.bench.wire import swapped
+from prunefl import models, wire
+from prunefl.core import masks as pattern
+from prunefl.local import torch_backend as sparse
+from prunefl.measure.bench.wire import swapped
 
 DENSITY, BATCH, LOCAL_STEPS = 0.1, 20, 5
 

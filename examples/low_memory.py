@@ -29,8 +29,9 @@ def train(form: str) -> None:
     """Train a few steps of Conv-2 within the limit; raises when memory runs out."""
     import torch
 
-    from prunefl import models, sparse
-    from prunefl.masks import prunable_names
+    from prunefl import models
+    from prunefl.core.masks import prunable_names
+    from prunefl.local import torch_backend as sparse
 
     def pruned(model: torch.nn.Module, density: float) -> torch.nn.Module:
         names = prunable_names(model)

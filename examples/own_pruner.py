@@ -10,8 +10,8 @@ To keep a method in the package instead, put it into src/prunefl/pruners/ and it
 from dataclasses import dataclass
 
 from prunefl.config import Config
-from prunefl.pruners import Chosen, Pruner, Seen
-from prunefl.pruners.survivors import (
+from prunefl.methods import Chosen, Pruner, Seen
+from prunefl.methods.survivors import (
     given_density,
     keep_largest_by_layer,
     layer_targets,

@@ -33,7 +33,7 @@ def test_the_program_learns_and_prunes(name: str, capsys: pytest.CaptureFixture[
 def test_a_config_can_name_both() -> None:
     from prunefl import data, models
     from prunefl.config import from_tables
-    from prunefl.training import build_model, load_data
+    from prunefl.runs.api import build_model, load_data
 
     config = from_tables(
         {"data": {"name": "own_data:sensors", "clients": 8}, "model": {"name": "own_data:perceptron"}}

@@ -67,7 +67,7 @@ def test_import_prunefl_loads_nothing_heavy():
 def test_help_does_not_wait_for_torch():
     program = (
         "import sys; sys.argv = ['prunefl', 'run', '--help']\n"
-        "from prunefl.cli import main\n"
+        "from prunefl.commands.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "sys.exit('torch' in sys.modules)"

@@ -12,8 +12,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
 from prunefl import config as settings
-from prunefl.flower.client_app import app as client_app
-from prunefl.flower.server_app import run
+from prunefl.engines.flower.client_app import app as client_app
+from prunefl.engines.flower.server_app import run
 
 config, folder = settings.load(Path(sys.argv[1])), Path(sys.argv[2])
 server_app = ServerApp()

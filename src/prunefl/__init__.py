@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prunefl.config import Config
     from prunefl.export import load
-    from prunefl.runner import Run
-    from prunefl.sparse import densify, sparsify
-    from prunefl.training import run_config, train
+    from prunefl.local.torch_backend import densify, sparsify
+    from prunefl.runs.api import run_config, train
+    from prunefl.runs.runner import Run
 
 __all__ = ["Config", "Run", "densify", "load", "run_config", "sparsify", "train"]
 
 _HOMES = {
     "Config": "prunefl.config",
-    "Run": "prunefl.runner",
-    "densify": "prunefl.sparse",
+    "Run": "prunefl.runs.runner",
+    "densify": "prunefl.local.torch_backend",
     "load": "prunefl.export",
-    "run_config": "prunefl.training",
-    "sparsify": "prunefl.sparse",
-    "train": "prunefl.training",
+    "run_config": "prunefl.runs.api",
+    "sparsify": "prunefl.local.torch_backend",
+    "train": "prunefl.runs.api",
 }
 
 

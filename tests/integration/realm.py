@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prunefl.flower import keys, sockets
-from prunefl.flower.join import free_port, socket_path
+from prunefl.engines.flower import keys, sockets
+from prunefl.engines.flower.join import free_port, socket_path
 
-COMMAND = "import sys; from prunefl.cli import main; main()"
+COMMAND = "import sys; from prunefl.commands.main import main; main()"
 
 
 @dataclass

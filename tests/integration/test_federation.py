@@ -12,11 +12,11 @@ import pytest
 from realm import Forger, free_port, living, realm
 
 from prunefl import config as settings
-from prunefl.artifact import load_model
-from prunefl.flower import keys
-from prunefl.flower.letters import seal, unseal
-from prunefl.masks import digest
-from prunefl.training import run_config
+from prunefl.core.masks import digest
+from prunefl.engines.flower import keys
+from prunefl.engines.flower.letters import seal, unseal
+from prunefl.runs.api import run_config
+from prunefl.runs.artifact import load_model
 
 CONFIG = """
 [run]

@@ -17,7 +17,7 @@ from prunefl.report.runs import find_runs, read_run
 from prunefl.report.study import study
 from prunefl.report.tables import summary_table
 from prunefl.report.write import Written
-from prunefl.training import train
+from prunefl.runs.api import train
 from tasks import small_clients, small_config, small_data, small_model
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reference import decode_subset, xxh64
 
 from prunefl import _coding, wire
-from prunefl import masks as pattern
+from prunefl.core import masks as pattern
 
 WEIGHT = torch.tensor([[1.0, 0.0, -2.0], [0.5, 4.0, 0.0]])
 MASK = torch.tensor([[True, True, False], [False, True, False]])  # 0b010011 as bits

@@ -9,9 +9,9 @@ import torch
 from wire_models import random_masks, small_model, state_of
 
 from prunefl import wire
-from prunefl.bench.wire import rows
 from prunefl.commands.bench_wire import bench_wire
 from prunefl.commands.inspect import inspect
+from prunefl.measure.bench.wire import rows
 
 FIELDS = ("density", "kind", "num_bytes", "paper_bytes", "entropy_bytes", "encode_seconds", "decode_seconds")
 

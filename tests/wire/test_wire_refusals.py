@@ -10,8 +10,8 @@ from reference import xxh64
 from torch import Tensor
 from wire_models import random_masks, small_model, state_of, template_of
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 MODEL = small_model()
 STATE, MASKS, TEMPLATE = state_of(MODEL), random_masks(MODEL, 0.4), template_of(MODEL)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from wire_models import same_bits
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
 densities = st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))

@@ -6,8 +6,8 @@ import torch
 from reference import entropy_bytes
 from torch import Tensor
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 SHAPES = {
     "0.weight": (32, 1, 5, 5),

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from wire_models import random_masks, same_bits, small_model, state_of, template_of
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 KINDS = ["bitmap", "indices", "coded", "change", None]
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from wire_models import random_masks, same_bits, small_model, state_of, template_of
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 FULL = {"w": torch.ones(40, 50, dtype=torch.bool)}
 TEMPLATE = wire.Template(("w",), ((40, 50),), frozenset({"w"}))

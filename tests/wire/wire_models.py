@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from prunefl import masks as pattern
 from prunefl import wire
+from prunefl.core import masks as pattern
 
 
 def small_model() -> nn.Module:

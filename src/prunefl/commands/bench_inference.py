@@ -25,7 +25,7 @@ def inference(
     """
     import torch
 
-    from prunefl.bench.inference import measure
+    from prunefl.measure.bench.inference import measure
 
     torch.set_num_threads(threads)
     timings = measure(model, density or (1.0, 0.5, 0.2, 0.1, 0.05, 0.02), samples, repeats)

@@ -19,7 +19,7 @@ def bench_reconfigure(
     import json
     from dataclasses import asdict
 
-    from prunefl.bench.reconfigure import measure
+    from prunefl.measure.bench.reconfigure import measure
 
     timing = measure(weights, repeats)
     if as_json:

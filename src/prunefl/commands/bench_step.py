@@ -27,7 +27,7 @@ def step(
 
     Example: prunefl bench step --model vgg11 --density 0.05 --threads 2
     """
-    from prunefl.bench.step import bench_step
+    from prunefl.measure.bench.step import bench_step
 
     found = bench_step(model, density, threads, batch, seconds)
     if as_json:
@@ -54,7 +54,7 @@ def layers(
 
     Example: prunefl bench layers --model resnet18 --density 0.1
     """
-    from prunefl.bench.layers import bench_layers
+    from prunefl.measure.bench.layers import bench_layers
 
     rows = bench_layers(model, density, threads, batch, seconds)
     if as_json:

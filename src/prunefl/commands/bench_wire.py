@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from prunefl.bench.wire import Row
+    from prunefl.measure.bench.wire import Row
 
 
 def bench_wire(
@@ -30,8 +30,8 @@ def bench_wire(
 
       prunefl bench wire --density 0.1 --precision int8 --json
     """
-    from prunefl.bench import wire
-    from prunefl.threads import running_threads
+    from prunefl.local.torch_backend.threads import running_threads
+    from prunefl.measure.bench import wire
 
     if wrong := [density for density in densities or [] if not 0 <= density <= 1]:
         raise ValueError(f"--density {wrong[0]}, must be between 0 and 1")

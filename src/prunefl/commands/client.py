@@ -33,11 +33,11 @@ def client(
 
     Example: prunefl client --server pi-server.local:9092 --partition 0 --keys client-0 --data ~/femnist
     """
-    from prunefl.flower.extra import need_flower
+    from prunefl.engines.flower.extra import need_flower
 
     need_flower()
-    from prunefl.flower.join import Membership, join
-    from prunefl.flower.supervise import show
+    from prunefl.engines.flower.join import Membership, join
+    from prunefl.engines.flower.supervise import show
 
     if keys is None and not insecure:
         raise ValueError(

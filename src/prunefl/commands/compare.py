@@ -43,7 +43,7 @@ def compare(
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
-    from prunefl.compare import plan_comparison
+    from prunefl.experiments import plan_comparison
 
     config, name = resolve(arguments or [], None)
     folder = out or Path("runs") / f"{name}-compare"

@@ -101,4 +101,4 @@ def _file_of(source: str, resumed: Path | None) -> Path:
 
 
 def _folder() -> Traversable:
-    return resources.files("prunefl") / "presets"
+    return resources.files("prunefl.config") / "presets"

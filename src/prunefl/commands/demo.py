@@ -20,7 +20,7 @@ def demo(
     from prunefl.commands.configs import resolve
     from prunefl.commands.progress import show_progress, summary_table
     from prunefl.report.picture import draw_comparison, draw_run
-    from prunefl.training import run_config
+    from prunefl.runs.api import run_config
 
     config, _ = resolve(["digits"], seed)
     runs = []

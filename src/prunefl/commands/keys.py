@@ -25,10 +25,10 @@ def keys(
 
     Example: prunefl keys federation --clients 4 --host pi-server.local --host 192.168.1.10
     """
-    from prunefl.flower.extra import need_flower
+    from prunefl.engines.flower.extra import need_flower
 
     need_flower()
-    from prunefl.flower.keys import make_keys
+    from prunefl.engines.flower.keys import make_keys
 
     written = make_keys(folder, host or [], clients, days, renew)
     for path in written:

@@ -31,8 +31,8 @@ def lottery(
       prunefl lottery runs/femnist-compare/prunefl/seed-*
     """
     from prunefl.commands.many import carry_out
-    from prunefl.compare import plan_lottery
-    from prunefl.compare.plan import lottery_folder
+    from prunefl.experiments import plan_lottery
+    from prunefl.experiments.plan import lottery_folder
 
     folder = out or lottery_folder(runs[0])
     carry_out(plan_lottery(runs, folder), jobs, folder, report, target)

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from prunefl.compare import Job, run_jobs
-from prunefl.compare import Progress as Step
+from prunefl.experiments import Job, run_jobs
+from prunefl.experiments import Progress as Step
 
 
 def carry_out(
@@ -23,7 +23,7 @@ def carry_out(
     """
     from prunefl.commands.report import report as write
     from prunefl.commands.run import stop_on_interrupt
-    from prunefl.compare.plan import refuse_other_runs
+    from prunefl.experiments.plan import refuse_other_runs
     from prunefl.report import check_targets, refuse_foreign_page
 
     check_targets(targets or ())

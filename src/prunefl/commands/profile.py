@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from prunefl.devices import Device, Memory
-    from prunefl.profile import Profile
+    from prunefl.measure.profile import Profile
 
 KNOWN = {
     "conv2": (62, (1, 28, 28)),
@@ -44,10 +44,10 @@ def profile(
       prunefl run time.device=here.toml
     """
     from prunefl import devices, models
-    from prunefl.masks import prunable_names
-    from prunefl.profile import Task, measured, merged
-    from prunefl.profile import profile as measure
-    from prunefl.profile.memory import measure as measure_memory
+    from prunefl.core.masks import prunable_names
+    from prunefl.measure.profile import Task, measured, merged
+    from prunefl.measure.profile import profile as measure
+    from prunefl.measure.profile.memory import measure as measure_memory
 
     classes, shape = _data_of(model, classes, input_shape)
     network = models.build(model, classes=classes, input_shape=shape, seed=0)

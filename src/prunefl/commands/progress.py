@@ -162,7 +162,7 @@ def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
 
 def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
     """Return accuracy, density, bytes and times of finished runs side by side."""
-    from prunefl.records import cost_to_reach, final_accuracy
+    from prunefl.runs.records import cost_to_reach, final_accuracy
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     columns = ["method", "accuracy", "density", "sent", "simulated time", "wall time"]

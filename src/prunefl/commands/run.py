@@ -39,7 +39,7 @@ def run(
     from prunefl.commands.configs import resolve
     from prunefl.commands.progress import show_progress
     from prunefl.report.picture import draw_run
-    from prunefl.training import run_config
+    from prunefl.runs.api import run_config
 
     config, name = resolve(arguments or [], seed, out if resume else None)
     folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"

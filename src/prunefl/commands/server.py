@@ -39,12 +39,12 @@ def server(
 
     Example: prunefl server configs/flower.toml --keys federation --out runs/pis
     """
-    from prunefl.flower.extra import need_flower
+    from prunefl.engines.flower.extra import need_flower
 
     need_flower()
     from prunefl.commands.configs import resolve
-    from prunefl.flower.serve import Service, serve
-    from prunefl.flower.supervise import show
+    from prunefl.engines.flower.serve import Service, serve
+    from prunefl.engines.flower.supervise import show
 
     config, _ = resolve(arguments, None)
     if keys is None and not insecure:

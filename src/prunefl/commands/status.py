@@ -17,7 +17,7 @@ def status(
 
     Example: prunefl status runs/pis --watch
     """
-    from prunefl.flower.status import read_status
+    from prunefl.engines.flower.status import read_status
 
     while True:
         typer.echo("\n".join(lines(read_status(folder), time.time())))

@@ -37,8 +37,8 @@ def sweep(
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
-    from prunefl.compare import plan_sweep
-    from prunefl.compare.plan import parse_swept
+    from prunefl.experiments import plan_sweep
+    from prunefl.experiments.plan import parse_swept
 
     named = arguments[:1] if "=" not in arguments[0] else []
     scale = [word for word in arguments if word.startswith("scale=")]

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from prunefl.cores import cores
+from prunefl.system.cores import cores
 
 T = TypeVar("T")
 Array = npt.NDArray[np.uint8]

@@ -18,7 +18,7 @@ from prunefl.data.femnist import femnist
 from prunefl.data.imagenet100 import imagenet100
 from prunefl.data.mnist import mnist
 from prunefl.data.own import csv_index, folder_per_class, folder_per_client
-from prunefl.own import own_function
+from prunefl.system.plugins import own_function
 
 Loader = Callable[..., Source]
 """From the data folder and the cache folder (either may be None) to a data set."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prunefl.time_model import DeviceTime, KinkedTime, LinearTime
+from prunefl.core.time_model import DeviceTime, KinkedTime, LinearTime
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from prunefl import flops
+from prunefl.core.time_model import DeviceTime, FleetTime, KinkedTime, LinearTime, fleet_time
 from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, Link
 from prunefl.devices.file import load
-from prunefl.time_model import DeviceTime, FleetTime, KinkedTime, LinearTime, fleet_time
+from prunefl.models import flops
 
 if TYPE_CHECKING:
     from prunefl.config import Config, FleetSettings

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from torch import nn
 
-from prunefl import models, sparse
-from prunefl.artifact import About, load_model
+from prunefl import models
+from prunefl.local import torch_backend as sparse
+from prunefl.runs.artifact import About, load_model
 
 FILE = "model.safetensors"
 MAX_CLASSES = 1_000_000

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.mobilenet import mobilenetv3_small
 from prunefl.models.resnet import resnet18
-from prunefl.own import own_function
+from prunefl.system.plugins import own_function
 
 BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
     "conv2": conv2,

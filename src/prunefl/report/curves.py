@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from prunefl.records import evaluations
 from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
+from prunefl.runs.records import evaluations
 
 MOST_POINTS = 400
 Record = Mapping[str, Any]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prunefl.records import cost_to_reach, final_accuracy
 from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant
+from prunefl.runs.records import cost_to_reach, final_accuracy
 
 MODEL_NAMES = {"conv2": "Conv-2", "vgg11": "VGG-11", "resnet18": "ResNet-18", "lenet300100": "LeNet-300-100"}
 MODEL_NAMES |= {"mobilenetv3_small": "MobileNetV3-Small"}

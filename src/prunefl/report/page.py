@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from prunefl.config.settings import flat
 from prunefl.report.figures import Figure
 from prunefl.report.headline import cards_of, facts_of, title_of
 from prunefl.report.palette import PART_COLOURS, colours
 from prunefl.report.study import Study
 from prunefl.report.tables import Table
-from prunefl.settings import flat
 
 
 @dataclasses.dataclass(frozen=True)

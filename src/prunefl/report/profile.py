@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prunefl.profile import LayerProfile, Profile
+    from prunefl.measure.profile import LayerProfile, Profile
 
 
 def draw_profile(profile: "Profile", path: Path) -> Path:

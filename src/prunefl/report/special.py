@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from prunefl.records import final_accuracy
+from prunefl.config.settings import flat
 from prunefl.report.curves import accuracy_figures, curve_of, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import Run
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant, label_of
-from prunefl.settings import flat
+from prunefl.runs.records import final_accuracy
 
 LIMITS = ("pruning.density_limit", "pruning.density_target")
 Measure = Callable[[Run], float | None]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from prunefl.config import short_name
+from prunefl.config.settings import flat
 from prunefl.report.runs import Run
-from prunefl.settings import flat
 
 METHOD_LABELS: Mapping[str, str] = {
     "prunefl": "PruneFL",

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prunefl.records import cost_to_reach, final_accuracy
 from prunefl.report.costs import INITIAL, PARTS, percent_off, predicted_and_charged, split_seconds
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
@@ -11,6 +10,7 @@ from prunefl.report.layers import densities_at, layer_sizes
 from prunefl.report.runs import Run
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
+from prunefl.runs.records import cost_to_reach, final_accuracy
 
 
 @dataclass(frozen=True)

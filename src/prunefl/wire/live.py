@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prunefl import _coding
-from prunefl.masks import Masks
+from prunefl.core.masks import Masks
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Bytes
 from prunefl.wire.values import flat

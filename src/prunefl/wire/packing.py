@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from prunefl import masks as pattern
-from prunefl.masks import Masks
+from prunefl.core import masks as pattern
+from prunefl.core.masks import Masks
 from prunefl.wire import format, patterns, values
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Bytes, Header, Layer

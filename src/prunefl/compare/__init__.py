@@ -1,6 +1,0 @@
-"""Many runs from one config: comparisons, lottery tickets and sweeps, each run a folder of its own."""
-
-from prunefl.compare.jobs import Job, Progress, run_jobs
-from prunefl.compare.plan import plan_comparison, plan_lottery, plan_sweep
-
-__all__ = ["Job", "Progress", "plan_comparison", "plan_lottery", "plan_sweep", "run_jobs"]

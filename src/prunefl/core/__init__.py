@@ -1,0 +1,1 @@
+"""The mathematics: state, selection, importance, time, reconfiguration. Arrays and numbers only."""

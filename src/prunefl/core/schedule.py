@@ -1,0 +1,42 @@
+"""What changes with the round number: learning rate, prunable share, size limit."""
+
+import torch
+
+from prunefl.config import Config
+from prunefl.core.prunable import prunable_fraction, size_limit
+from prunefl.core.randomness import generator
+
+
+def learning_rate(round: int, config: Config) -> float:
+    """Return the rate of a round (the first is 1; the paper's r counts from 0)."""
+    training = config.training
+    r = (round - 1) // training.decay_stairs * training.decay_stairs
+    return float(training.learning_rate * training.decay ** (r / training.decay_rounds))
+
+
+def fraction(completed: int, config: Config) -> float:
+    """Return f(r), the share of the live weights that may go, after so many completed rounds (SPEC 3)."""
+    return prunable_fraction(completed, config.pruning.fraction, config.pruning.half_life)
+
+
+def max_density(completed: int, config: Config) -> float | None:
+    """Return the size limit for masks chosen after so many completed rounds, or None (SPEC 6).
+
+    The limit falls with every round but masks change only at reconfigurations, so the limit of the last round
+    that these masks will see is the one they have to keep.
+    """
+    pruning, rounds = config.pruning, config.run.rounds
+    last_round = min(completed + pruning.interval, rounds)
+    return size_limit(last_round, rounds, pruning.density_limit or None, pruning.density_target or None)
+
+
+def reconfigures(round: int, config: Config) -> bool:
+    """Return whether masks are chosen anew after this round; after the last nobody would train them."""
+    return round % config.pruning.interval == 0 and round < config.run.rounds
+
+
+def regrowth(config: Config, round: int) -> tuple[torch.Generator | None, float]:
+    """Return where added-back weights come from: nothing (zero) or a generator and its scale (SPEC 7)."""
+    if config.pruning.regrow == "zero":
+        return None, 0.0
+    return generator(config.run.seed, "regrow", round), config.pruning.perturbation

@@ -1,0 +1,1 @@
+"""Ways to carry messages between server and clients."""

@@ -1,0 +1,42 @@
+"""What both sides must have in common, compared before the first round instead of failing in it."""
+
+import hashlib
+from typing import Any
+
+from prunefl import wire
+from prunefl.data import Federation
+from prunefl.system.version import VERSION
+from prunefl.wire.format import VERSION as WIRE_VERSION
+
+Facts = dict[str, Any]
+
+
+def facts_of(federation: Federation, template: wire.Template) -> Facts:
+    """Return what has to be equal at server and client."""
+    prunable = " ".join(sorted(template.prunable)).encode()
+    return {
+        "wire": WIRE_VERSION,
+        "classes": federation.classes,
+        "input_shape": list(federation.input_shape),
+        "network": hashlib.blake2b(template.digest + prunable, digest_size=8).hexdigest(),
+        "prunefl": VERSION,
+    }
+
+
+def differences(theirs: Any, ours: Facts) -> str:
+    """Return one line that says what differs and what to do, or ""."""
+    if not isinstance(theirs, dict):
+        return "the server did not say what it runs; are both sides of the same version?"
+    for name in ("wire", "network", "classes", "input_shape"):
+        if theirs.get(name) != ours[name]:
+            return (
+                f"{name} differs: the server has {theirs.get(name)}, this client {ours[name]}; "
+                f"{_remedy(name)} (prunefl {theirs.get('prunefl')} there, {ours['prunefl']} here)"
+            )
+    return ""
+
+
+def _remedy(name: str) -> str:
+    if name in ("classes", "input_shape"):
+        return "give --data the same data set that the server's config names"
+    return "install the same version of prunefl on both"

@@ -1,0 +1,87 @@
+"""What `prunefl server` tells its SuperLink: which nodes there are, and to start the run."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+from flwr.cli.build import build_fab_from_disk
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import ListRunsRequest, RegisterNodeRequest, StartRunRequest
+from flwr.supercore.control.control_http_client import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+from prunefl.engines.flower.gate import SECRET_HEADER
+
+APP = Path(__file__).parent / "app"
+
+
+class WithSecret:
+    """Shows the secret that lets a request through the gate."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret.hex()
+
+    def intercept(self, context: Any, call_next: Any) -> httpx.Response:
+        """Add the header and send the request."""
+        context.request.headers[SECRET_HEADER] = self.secret
+        response: httpx.Response = call_next(context)
+        return response
+
+
+def connect(address: str, secret: bytes, roots: Path | None) -> ControlHttpClient:
+    """Return a client of the SuperLink's Control API."""
+    return ControlHttpClient.from_server_address(
+        server_address=address,
+        insecure=roots is None,
+        root_certificates=roots.read_bytes() if roots else None,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="prunefl"), WithSecret(secret)],
+    )
+
+
+def healthy(address: str, roots: Path | None) -> bool:
+    """Return whether the SuperLink answers."""
+    scheme = "http" if roots is None else "https"
+    try:
+        verify: Any = str(roots) if roots else False
+        return httpx.get(f"{scheme}://{address}/health", verify=verify, timeout=2.0).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def start_run(
+    client: ControlHttpClient, register: Mapping[int, str], options: Mapping[str, str | bool]
+) -> int:
+    """Register the clients' keys, start the run and return its number."""
+    nodes = {}
+    for number, key in register.items():
+        answer = client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=f"client-{number}"))
+        nodes[str(answer.node_id)] = number
+    bundle = build_fab_from_disk(APP)
+    fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
+    settings = {**options, "nodes": json.dumps(nodes)}
+    answer = client.StartRun(
+        StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(dict(settings)))
+    )
+    return int(answer.run_id)
+
+
+def run_status(client: ControlHttpClient, run: int) -> tuple[str, str, str]:
+    """Return a run's status, how it ended and why."""
+    status = client.ListRuns(ListRunsRequest(run_id=run)).run_dict[run].status
+    return status.status, status.sub_status, status.details
+
+
+def wait_until_healthy(address: str, roots: Path | None, seconds: float, ended: Any) -> None:
+    """Return once the SuperLink answers; ValueError if it ends or takes too long."""
+    limit = time.monotonic() + seconds
+    while not healthy(address, roots):
+        if ended():
+            raise ValueError("the SuperLink ended while starting")
+        if time.monotonic() > limit:
+            raise ValueError(f"the SuperLink did not answer within {seconds:.0f} seconds")
+        time.sleep(0.1)

@@ -1,0 +1,226 @@
+"""`prunefl client`: a SuperNode and the resident worker, started, watched, restarted and ended together."""
+
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunefl.engines.flower import keys
+from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
+from prunefl.engines.flower.supervise import Backoff, Crew, Stopped, alone_in, crew, private_file
+
+CALM = 120.0
+"""Seconds after which a connection counts as one that was made."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What a client is started with.
+
+    Attributes:
+        server: host:port of the server.
+        keys: the `client-I` folder that `prunefl keys` made; None for a federation without encryption.
+        state: folder in which this client keeps its state.
+        stay: wait for the next run when one is over.
+    """
+
+    server: str
+    client: int
+    data: str
+    keys: Path | None
+    state: Path
+    allowed: tuple[str, ...] = ()
+    stay: bool = False
+
+
+def join(membership: Membership, say: Callable[[str], None]) -> None:
+    """Take part until the run is over; ValueError in one line if that is not possible."""
+    host, port = parse_address(membership.server)
+    if membership.keys is not None:
+        keys.check_node_key(membership.keys / keys.NODE)
+        keys.read_certificate(membership.keys / "ca.pem")
+    with alone_in(membership.state, f"--state {membership.state}: another client is running with it"):
+        secret = private_file(membership.state / ".secret", secrets.token_bytes(32))
+        environment = {
+            **QUIET,
+            SOCKET: str(socket_path(membership.state)),
+            NODE_FILE: str(membership.state / "node"),
+            "FLWR_HOME": str(membership.state / "flower"),
+        }
+        try:
+            with crew(membership.state / "logs", environment) as members:
+                _work(membership, members, secret, host, port, say)
+        except Stopped as stopped:
+            say(f"stopped by {stopped}")
+        finally:
+            secret.unlink(missing_ok=True)
+
+
+def _work(
+    membership: Membership, members: Crew, secret: Path, host: str, port: int, say: Callable[[str], None]
+) -> None:
+    """Keep worker and node running until the server says farewell."""
+    backoff, tries, begun = {"worker": Backoff(), "flower": Backoff()}, 0, time.monotonic()
+    log = membership.state / "logs" / "flower.log"
+    start_worker(membership, members)
+    wait_for_server(host, port, membership.keys, say)
+    start_node(membership, members, secret)
+    while True:
+        time.sleep(0.2)
+        for name in members.ended():
+            code = members.members.pop(name).returncode
+            if name == "worker" and code == 0:
+                if not membership.stay:
+                    return
+                start_worker(membership, members)
+                continue
+            if name == "flower" and refused(log):
+                # a node that was there for a while is refused for another reason than its key
+                tries = tries + 1 if time.monotonic() - begun < CALM else 1
+                if tries > 1:
+                    raise ValueError(refusal(membership))
+            wait = backoff[name].next()
+            lost = (
+                "the connection to the server is lost"
+                if name == "flower"
+                else f"the worker ended with code {code}"
+            )
+            say(f"{lost}; again in {wait:.0f} s")
+            time.sleep(wait)
+            if name == "worker":
+                start_worker(membership, members)
+            else:
+                wait_for_server(host, port, membership.keys, say)
+                begun = time.monotonic()
+                start_node(membership, members, secret)
+
+
+def start_worker(membership: Membership, members: Crew) -> None:
+    """Start the process that holds torch, the model and the data; what it says goes to the user."""
+    place = [str(membership.state), str(membership.client), str(socket_path(membership.state))]
+    arguments = ["prunefl.engines.flower.worker", *place, membership.data, *membership.allowed]
+    members.start("worker", arguments, show=True)
+
+
+def start_node(membership: Membership, members: Crew, secret: Path) -> None:
+    """Start the SuperNode and its executor."""
+    port = free_port()
+    common = ["--superexec-auth-secret-file", str(secret)]
+    node = ["node", "--superlink", membership.server, "--isolation", "process", *common]
+    node += ["--host", "127.0.0.1", "--port", str(port), "--node-config", f"partition-id={membership.client}"]
+    if membership.keys is None:
+        node += ["--insecure"]
+    else:
+        node += ["--root-certificates", str(membership.keys / "ca.pem")]
+        node += ["--auth-supernode-private-key", str(membership.keys / keys.NODE)]
+    executor = ["executor", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", *common]
+    (membership.state / "logs").mkdir(parents=True, exist_ok=True)
+    (membership.state / "logs" / "flower.log").write_bytes(b"")
+    members.start("flower", ["prunefl.engines.flower.processes", *node, "--", *executor])
+
+
+def wait_for_server(host: str, port: int, folder: Path | None, say: Callable[[str], None]) -> None:
+    """Return when the server can be reached; ValueError if our authority does not vouch for it."""
+    backoff = Backoff(limit=10.0)
+    while True:
+        try:
+            probe(host, port, folder)
+            return
+        except ssl.SSLCertVerificationError as error:
+            raise ValueError(certificate_trouble(host, port, error)) from None
+        except OSError as error:
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                raise ValueError(
+                    f"{host}:{port} does not speak TLS ({error.reason}); is it started with --insecure?"
+                ) from None
+            if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+                raise ValueError(f"--server {host}:{port}: no such host ({error.strerror})") from None
+            wait = backoff.next()
+            say(f"{host}:{port} does not answer ({error.strerror or error}); trying again in {wait:.0f} s")
+            time.sleep(wait)
+
+
+def probe(host: str, port: int, folder: Path | None) -> None:
+    """Open a connection as the SuperNode will, and close it."""
+    with socket.create_connection((host, port), timeout=10.0) as line:
+        if folder is not None:
+            context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+            with context.wrap_socket(line, server_hostname=host):
+                return
+        line.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        answer = line.recv(5)
+    if not answer and not speaks_tls(host, port):
+        # a server that is just starting, or ending
+        raise ConnectionResetError("the connection was closed")
+    if not answer.startswith(b"HTTP/"):
+        raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
+
+
+def speaks_tls(host: str, port: int) -> bool:
+    """Return whether a server answers in TLS, whoever it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=10.0) as line,
+            context.wrap_socket(line, server_hostname=host),
+        ):
+            return True
+    except OSError:
+        return False
+
+
+def certificate_trouble(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
+    """Return one line: what is wrong with the server's certificate, and who can mend it."""
+    words = error.verify_message
+    if "expired" in words:
+        remedy = "renew it on the server with: prunefl keys DIR --renew"
+    elif "mismatch" in words or "not valid for" in words:
+        remedy = f"issue one for this name on the server with: prunefl keys DIR --renew --host {host}"
+    elif "not yet valid" in words:
+        remedy = "set this machine's clock"
+    else:
+        remedy = "take ca.pem from the folder that was made for this federation"
+    return f"{host}:{port}: its certificate is not accepted ({words}); {remedy}"
+
+
+def refused(log: Path) -> bool:
+    """Return whether the SuperLink did not want this node's key."""
+    words = log.read_text(errors="replace") if log.exists() else ""
+    return "Failed to initialize the connection" in words
+
+
+def refusal(membership: Membership) -> str:
+    """Return one line for a key that the server does not know."""
+    if membership.keys is None:
+        return (
+            f"{membership.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
+        )
+    return (
+        f"{membership.server} does not know this node's key {membership.keys / keys.NODE}, or another client "
+        "uses it now (one that was killed counts for a minute); use the folder made for this client, and "
+        "restart the server after adding clients by `prunefl keys`"
+    )
+
+
+def parse_address(server: str) -> tuple[str, int]:
+    """Return host and port of a text like pi.local:9092 or [::1]:9092."""
+    host, colon, port = server.rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(f"--server {server!r}, must be HOST:PORT, such as pi.local:9092")
+    return host.strip("[]"), int(port)
+
+
+def socket_path(state: Path) -> Path:
+    """Return where the worker listens: in a folder that only this user can enter."""
+    return state.resolve() / "private" / "worker.sock"
+
+
+def free_port() -> int:
+    """Return a port of this machine on which nobody listens now."""
+    with socket.socket() as probe_socket:
+        probe_socket.bind(("127.0.0.1", 0))
+        return int(probe_socket.getsockname()[1])

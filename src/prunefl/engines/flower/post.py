@@ -1,0 +1,112 @@
+"""Letters over Flower's Grid. An answer that hangs on its way must not keep back the others."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from prunefl.engines.flower.carriage import from_records, to_records
+from prunefl.engines.flower.letters import one_line
+
+THREADS = 32
+GROUPS = 8
+"""Requests in which answers are looked for at a time: each costs the SuperLink milliseconds.
+
+A request takes all answers that are there and brings them one after another: one whose sender died on the way keeps
+back those behind it. So the fewer share a request, the better.
+"""
+
+STALL = 10.0
+"""Seconds after which a fetch counts as hanging and what else it looked for is looked for anew."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one letter: bytes, or why there are none."""
+
+    message: str
+    content: bytes = b""
+    trouble: str = ""
+
+
+class Post:
+    """Sends letters to nodes and fetches the answers. Use as a context manager."""
+
+    def __init__(self, grid: Grid, max_bytes: int) -> None:
+        self._grid, self._max_bytes = grid, max_bytes
+        self._pool = ThreadPoolExecutor(THREADS, "post")
+        self._open: set[str] = set()
+        self._jobs: dict[Future[list[Answer]], tuple[Sequence[str], float]] = {}
+
+    def online(self) -> dict[int, str]:
+        """Return the nodes that are there, each with the time since when: a new time means a new process."""
+        nodes: Iterable[Any] = getattr(self._grid, "get_nodes", list)()
+        found = {node.node_id: str(node.last_activated_at) for node in nodes}
+        # Under Flower's simulation nodes are never away and have no such time.
+        return found or dict.fromkeys(self._grid.get_node_ids(), "")
+
+    def send(self, letters: Mapping[int, bytes], seconds: float, group: str) -> dict[int, str]:
+        """Send each node its letter, to be answered within so many seconds; return the messages' names."""
+        messages = [
+            Message(to_records(letter), node, "train", ttl=seconds, group_id=group)
+            for node, letter in letters.items()
+        ]
+        names = list(self._grid.push_messages(messages)) if messages else []
+        sent = {node: name for node, name in zip(letters, names, strict=False) if name}
+        self._open.update(sent.values())
+        return sent
+
+    def fetch(self) -> list[Answer]:
+        """Return the answers that have come since the last call."""
+        answers: list[Answer] = []
+        for job in [job for job in self._jobs if job.done()]:
+            del self._jobs[job]
+            hanging = {name for names, _ in self._jobs.values() for name in names}
+            # Who asks for an answer that another fetch is just bringing hears that there is none.
+            good = [answer for answer in job.result() if not answer.trouble or answer.message not in hanging]
+            answers += [answer for answer in good if answer.message in self._open]
+            self._open -= {answer.message for answer in good}
+        self._look_for_more(time.monotonic())
+        return answers
+
+    def _look_for_more(self, now: float) -> None:
+        young = [names for names, started in self._jobs.values() if now - started < STALL]
+        asked = {name for names in young for name in names}
+        names = sorted(self._open - asked)
+        size = -(-len(names) // GROUPS)
+        for start in range(0, len(names), max(1, size)):
+            if len(self._jobs) < THREADS:
+                group = names[start : start + size]
+                self._jobs[self._pool.submit(self._pull, group)] = (group, now)
+
+    def forget(self, name: str) -> None:
+        """Do not look for this answer any more."""
+        self._open.discard(name)
+
+    def _pull(self, names: Sequence[str]) -> list[Answer]:
+        try:
+            return [self._answer(message) for message in self._grid.pull_messages(names)]
+        except Exception as error:
+            # Whatever a node sent, or Flower made of it, ends here: it is that node's loss alone.
+            if len(names) == 1:
+                return [Answer(names[0], trouble=one_line(f"{type(error).__name__}: {error}"))]
+            return [answer for name in names for answer in self._pull([name])]
+
+    def _answer(self, message: Message) -> Answer:
+        name = message.metadata.reply_to_message_id
+        if message.has_error():
+            return Answer(name, trouble=one_line(message.error.reason or f"error {message.error.code}"))
+        try:
+            return Answer(name, from_records(message.content, self._max_bytes))
+        except ValueError as error:
+            return Answer(name, trouble=one_line(str(error)))
+
+    def __enter__(self) -> "Post":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,220 @@
+"""Flower's own processes as this project needs them.
+
+`python -m prunefl.engines.flower.processes link ARGS -- executor ARGS` runs a SuperLink (or, with `node`, a SuperNode)
+and its SuperExec with their usual arguments, as two forks of one process that has Flower loaded. It changes what
+their options cannot: who may talk to the SuperLink, how soon a waiting message is noticed, and that a message
+does not cost the start of an interpreter. Only this file, forks.py and control.py reach below Flower's public API;
+pyproject.toml pins the versions with which they are tested.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
+from prunefl.engines.flower.gate import Gate
+
+SECRET_FILE = "PRUNEFL_SECRET_FILE"
+NODE_FILE = "PRUNEFL_NODE_FILE"
+SOCKET = "PRUNEFL_WORKER_SOCKET"
+"""Environment variables by which `prunefl server` and `prunefl client` tell these processes where things are."""
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_LOG_LEVEL": "WARNING",
+}
+"""Environment in which Flower reports nothing to anybody, installs nothing and logs only what went wrong."""
+
+
+def change(module: Any, **names: Any) -> None:
+    """Give names of a Flower module other values; a Flower that has them no longer is refused in one line."""
+    for name, value in names.items():
+        if not hasattr(module, name):
+            raise ValueError(
+                f"this version of Flower has no {module.__name__}.{name}; install flwr>=1.41,<1.43"
+            )
+        setattr(module, name, value)
+
+
+def link() -> None:
+    """Run the SuperLink behind the gate."""
+    import uvicorn
+    from flwr.superlink import extensions
+    from flwr.superlink.cli import flower_superlink
+    from starlette.middleware import Middleware
+
+    secret = Path(os.environ[SECRET_FILE]).read_bytes().hex().encode()
+    change(extensions, get_middleware=lambda: (Middleware(Gate, secret=secret),))
+    serve = uvicorn.run
+    # Else it waits at its end for clients that keep their connection, and logs every request.
+    ours = {"timeout_graceful_shutdown": 1, "access_log": False}
+    change(uvicorn, run=lambda **options: serve(**{**options, **ours}))
+    flower_superlink()
+
+
+class Pace:
+    """Stands in for the module `time` in the SuperNode's loop, which else looks for work every three seconds.
+
+    A node that has just worked looks again soon; one that waits long looks less and less often, so that the
+    delay stays a small share of the time waited: 5 %, between 0.2 and 3 seconds.
+    """
+
+    def __init__(self) -> None:
+        self.busy = time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep as long as makes sense now."""
+        if seconds < 1:
+            self.busy = time.monotonic()
+            time.sleep(0.05)
+        else:
+            time.sleep(min(3.0, max(0.2, 0.05 * (time.monotonic() - self.busy))))
+
+
+def quicken() -> None:
+    """Look again soon for a message's contents, and for a server that is away."""
+    from flwr.supercore.inflatable import inflatable_utils
+    from flwr.supercore.retry import http_retry
+
+    for pull in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
+        (pull.__kwdefaults__ or {})["initial_backoff"] = 0.05
+    change(http_retry, MAX_RETRY_DELAY=5)
+
+
+def node() -> None:
+    """Run the SuperNode at our pace. A node that was killed takes its place again at once."""
+    from flwr.supernode import start_client_internal
+    from flwr.supernode.cli import flower_supernode
+
+    quicken()
+    connect = getattr(start_client_internal, "http_request_response", None)
+
+    @contextmanager
+    def reconnect(address: str, insecure: bool, roots: Any, keys: Any, *rest: Any) -> Iterator[Any]:
+        leave(Path(os.environ[NODE_FILE]), address, insecure, roots, keys)
+        assert connect is not None
+        with connect(address, insecure, roots, keys, *rest) as connection:
+            Path(os.environ[NODE_FILE]).write_text(str(connection[0]))
+            yield connection
+
+    change(start_client_internal, time=Pace(), http_request_response=reconnect)
+    flower_supernode()
+
+
+def leave(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> None:
+    """Tell the SuperLink that our former self is gone: else it keeps the place for a minute."""
+    if keys is None or not file.exists():
+        return
+    from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+    from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+    from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+    interceptors: list[Any] = [
+        RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+        NodeAuthHttpInterceptor(*keys),
+    ]
+    with (
+        suppress(Exception),
+        FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors) as client,
+    ):
+        client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
+
+
+def executor() -> None:
+    """Run the SuperExec with forks. On a client only our own ClientApp runs, whatever a server may send."""
+    from flwr.supercore.cli import flower_superexec
+    from flwr.supercore.superexec import run_superexec
+    from flwr.supernode.runtime import run_clientapp
+
+    from prunefl.engines.flower.client_app import app
+
+    quicken()
+    change(run_superexec, get_executor=lambda *_, **__: ForkExecutor())
+    change(run_clientapp, install_from_fab=lambda *_, **__: None)
+    change(run_clientapp, get_load_client_app_fn=lambda **_: lambda *__: app)
+    flower_superexec()
+
+
+KINDS: dict[str, Callable[[], None]] = {"link": link, "node": node, "executor": executor}
+
+
+def fork(kind: str, arguments: list[str]) -> int:
+    """Start one of the processes with its arguments and return its number."""
+    number = os.fork()
+    if number:
+        return number
+    die_with_parent()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, signal.SIG_DFL)
+    sys.argv = [kind, *arguments]
+    end_with(KINDS[kind])
+
+
+def main() -> None:
+    """Run the processes that the arguments name until one of them ends, and end with its code."""
+    die_with_parent()
+    os.environ.update(QUIET)
+    # A server starts one task in its life, a client one for every message.
+    os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "1.0" if sys.argv[1] == "link" else "0.1"
+    split = sys.argv.index("--")
+    commands = [sys.argv[1:split], sys.argv[split + 1 :]]
+    import flwr.supercore.cli
+    import flwr.superlink.cli
+    import flwr.supernode.cli  # noqa: F401
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+    children = [fork(kind, arguments) for kind, *arguments in commands]
+    code = 0
+    try:
+        code = watch(children, commands)
+    finally:
+        end_children(children)
+    sys.exit(code if code >= 0 else 1)
+
+
+def watch(children: list[int], commands: list[list[str]]) -> int:
+    """Wait until one of the children ends and return its code; a node that had been connected starts anew.
+
+    A SuperNode ends when a SuperLink that was restarted does not know it. It need not load Flower again for that.
+    """
+    started = time.time()
+    while True:
+        number, status = os.wait()
+        if number != children[0] or commands[0][0] != "node" or not connected_since(started):
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(1.0)
+        started = time.time()
+        children[0] = fork(commands[0][0], commands[0][1:])
+
+
+def connected_since(started: float) -> bool:
+    """Return whether the SuperNode has been connected since then."""
+    file = Path(os.environ[NODE_FILE])
+    return file.exists() and file.stat().st_mtime >= started
+
+
+def end_children(children: list[int]) -> None:
+    """Ask the children to end, and after three seconds make them."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for signum, seconds in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 1.0)):
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, signum)
+        limit = time.monotonic() + seconds
+        with suppress(ChildProcessError):
+            while time.monotonic() < limit:
+                os.waitpid(-1, os.WNOHANG)
+                time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The state of a real run in one small file that `prunefl status` and other programs may read at any time."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# Reading a status must not take the seconds that torch takes to load.
+if TYPE_CHECKING:
+    from prunefl.engines.flower.roll import Member
+    from prunefl.runs.records import Record
+
+FILE = "status.json"
+
+
+@dataclass
+class Status:
+    """Writes `status.json` in the run's folder, at most once a second."""
+
+    folder: Path
+    rounds: int
+    members: "Mapping[int, Member]" = field(default_factory=dict)
+    phase: str = "starting"
+    record: "Record" = field(default_factory=dict)
+    written: float = 0.0
+
+    def write(self, now: bool = False) -> None:
+        """Write the file, unless it is younger than a second and nobody insists."""
+        if not now and time.monotonic() - self.written < 1.0:
+            return
+        from prunefl.runs.checkpoint import write_atomically
+
+        self.written = time.monotonic()
+        write_atomically(self.folder / FILE, json.dumps(self.content(), indent=1).encode(), durable=False)
+
+    def content(self) -> dict[str, Any]:
+        """Return what is in the file."""
+        total = self.record.get("total", {})
+        return {
+            "phase": self.phase,
+            "round": self.record.get("round", 0),
+            "rounds": self.rounds,
+            "density": self.record.get("density", 1.0),
+            "loss": self.record.get("loss"),
+            "bytes_up": total.get("bytes_up", 0),
+            "bytes_down": total.get("bytes_down", 0),
+            "updated": time.time(),
+            "nodes": [_node(member) for member in self.members.values()],
+        }
+
+
+def _node(member: "Member") -> dict[str, Any]:
+    return {
+        "client": member.client,
+        "there": member.there,
+        "overdue": member.overdue,
+        "last_seen": member.seen,
+        "samples": member.num_samples,
+        "left_out": member.refusals,
+        "trouble": member.trouble,
+    }
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """Return the content of a run's status file."""
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: no such file; give the folder of a run that `prunefl server` started"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not readable ({error})") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: not a status")
+    return content

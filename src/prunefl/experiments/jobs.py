@@ -1,0 +1,279 @@
+"""Do what is missing of a list of runs: here, or side by side in processes of their own."""
+
+import ctypes
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from prunefl import config as settings
+from prunefl.config import Config
+from prunefl.experiments.folders import final_density, finished, last_line, last_round, only_one
+from prunefl.report.runs import VARIANT_FILE
+from prunefl.runs.checkpoint import write_atomically
+from prunefl.runs.records import Record
+from prunefl.runs.runner import refuse_other_config
+from prunefl.system.cores import cores
+
+LOG_FILE = "output.txt"
+"""What a run that has a process of its own printed."""
+
+_MAIN = "from prunefl.commands.main import main; main()"
+_POLL_SECONDS = 0.2
+
+PASSES_TOLD = 25
+"""Passes of initial pruning from one message to the next."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a comparison.
+
+    Attributes:
+        name: for people, such as "SNIP, seed 1".
+        density_from: folder of the run whose final density this one takes, or None.
+        variant: what the report shall call the run.
+    """
+
+    name: str
+    folder: Path
+    config: Config
+    density_from: Path | None = None
+    variant: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one run is."""
+
+    job: Job
+    round: int
+    state: str
+    """"running", "done" (now), "reused" (before), "stopped" or "failed"."""
+    detail: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+Running = dict[Path, tuple[Job, "subprocess.Popen[bytes]"]]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What became of the jobs, by folder."""
+
+    states: Mapping[Path, Progress]
+
+    def failures(self) -> list[Progress]:
+        """Return the runs that failed."""
+        return [progress for progress in self.states.values() if progress.state == "failed"]
+
+
+def completed(job: Job) -> Config:
+    """Return the job's config with the density that it takes from another run."""
+    if job.density_from is None:
+        return job.config
+    density = final_density(job.density_from)
+    return replace(job.config, pruning=replace(job.config.pruning, density=density))
+
+
+def run_jobs(jobs: Sequence[Job], at_once: int, on_progress: OnProgress, stop: Callable[[], bool]) -> Results:
+    """Run what is missing and return what became of each; a job whose density is not there yet waits.
+
+    Args:
+        at_once: how many runs share the machine; 1 runs them here.
+        stop: asked often; True ends every run after its round.
+    """
+    states: dict[Path, Progress] = {}
+
+    def tell(progress: Progress) -> None:
+        states[progress.job.folder] = progress
+        on_progress(progress)
+
+    for job in jobs:
+        refuse_changed(job)
+    distinct = _by_folder(jobs)
+    if at_once == 1:
+        _run_here(distinct, tell, stop)
+    else:
+        _run_apart(distinct, at_once, tell, stop)
+    return Results(states)
+
+
+def _by_folder(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs without those that stand twice; refuses two that would write into one folder."""
+    distinct: dict[Path, Job] = {}
+    for job in jobs:
+        other = distinct.setdefault(job.folder, job)
+        if other.config != job.config:
+            raise ValueError(
+                f"{other.name} and {job.name} differ and share {job.folder}: run them one by one, with --out"
+            )
+    return list(distinct.values())
+
+
+def refuse_changed(job: Job) -> None:
+    """Refuse to mix this job with what another config left in its folder."""
+    kept = job.folder / "config.toml"
+    if kept.exists() and (job.density_from is None or finished(job.density_from)):
+        refuse_other_config(completed(job), settings.load(kept), job.folder)
+
+
+def _blocked(job: Job) -> bool:
+    """Return whether the run that a job's density comes from has not ended."""
+    return job.density_from is not None and not finished(job.density_from)
+
+
+def prepare(job: Job, workers: int) -> Config:
+    """Write down what the run is for, and return the config it shall run."""
+    config = completed(job)
+    config = replace(config, run=replace(config.run, workers=workers)) if workers else config
+    job.folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(job.folder / VARIANT_FILE, json.dumps(dict(job.variant)).encode())
+    return config
+
+
+def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -> None:
+    from prunefl.runs.api import run_config
+
+    for job in jobs:
+        if stop():
+            return
+        if finished(job.folder):
+            tell(Progress(job, job.config.run.rounds, "reused"))
+        elif _blocked(job):
+            tell(_without_density(job))
+        else:
+            config = prepare(job, 0)
+            tell(Progress(job, last_round(job.folder), "running"))
+            try:
+                with only_one(job.folder):
+                    on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
+                    run = run_config(config, job.folder, True, on_record, on_pass)
+            except ValueError as error:
+                tell(Progress(job, last_round(job.folder), "failed", str(error)))
+            else:
+                done = last_round(job.folder)
+                tell(Progress(job, done, "done" if run.finished else "stopped"))
+
+
+def _without_density(job: Job) -> Progress:
+    return Progress(job, 0, "failed", f"its density comes from {job.density_from}, which did not end")
+
+
+def _teller(job: Job, tell: OnProgress, stop: Callable[[], bool]) -> Callable[[Record], bool]:
+    def on_record(record: Record) -> bool:
+        tell(Progress(job, record.get("round", 0), "running"))
+        return stop()
+
+    return on_record
+
+
+def _pass_teller(job: Job, tell: OnProgress) -> Callable[[int, int, float], None]:
+    """Return what tells of initial pruning now and then; it can take longer than a hundred rounds."""
+
+    def on_pass(done: int, most: int, density: float) -> None:
+        if done % PASSES_TOLD == 0:
+            tell(Progress(job, 0, "running", f"initial pruning, pass {done}, density {density:.0%}"))
+
+    return on_pass
+
+
+def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callable[[], bool]) -> None:
+    running: Running = {}
+    workers = max(1, cores() // at_once)
+    told_to_stop = False
+    try:
+        while running or (waiting and not stop()):
+            if stop() and not told_to_stop:
+                told_to_stop = True
+                _interrupt(running)
+            while len(running) < at_once and not stop() and (job := _next(waiting, running, tell)):
+                try:
+                    running[job.folder] = (job, _started(job, workers))
+                except ValueError as error:
+                    tell(Progress(job, last_round(job.folder), "failed", str(error)))
+            time.sleep(_POLL_SECONDS if running else 0)
+            _collect(running, tell)
+    finally:
+        _interrupt(running)
+        for _, process in running.values():
+            process.wait()
+
+
+def _interrupt(running: Running) -> None:
+    """Ask every run to end after its round, as Ctrl-C does; it can be resumed."""
+    for _, process in running.values():
+        process.send_signal(signal.SIGINT)
+
+
+def _next(waiting: list[Job], running: Running, tell: OnProgress) -> Job | None:
+    """Take the first job that can start out of the list, telling of those that need not or cannot."""
+    for job in list(waiting):
+        if finished(job.folder):
+            waiting.remove(job)
+            tell(Progress(job, job.config.run.rounds, "reused"))
+        elif not _blocked(job):
+            waiting.remove(job)
+            return job
+        elif job.density_from not in running and not any(j.folder == job.density_from for j in waiting):
+            waiting.remove(job)
+            tell(_without_density(job))
+    return None
+
+
+def _started(job: Job, workers: int) -> "subprocess.Popen[bytes]":
+    """Start `prunefl run --resume` on the job's folder, which holds its config."""
+    config = prepare(job, workers)
+    with only_one(job.folder) as lock, (job.folder / LOG_FILE).open("wb") as log:
+        write_atomically(job.folder / "config.toml", settings.dump(config).encode())
+        return subprocess.Popen(
+            [sys.executable, "-c", _MAIN, "run", "--out", str(job.folder), "--resume"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lock],
+            preexec_fn=_end_with_parent(),
+            # Ctrl-C in the terminal reaches only us; we pass it on once
+            start_new_session=True,
+        )
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what makes a new process end after its round if we are killed; only Linux knows how."""
+    if not sys.platform.startswith("linux"):
+        return None
+    # loaded before the fork: afterwards nothing but the one call is safe
+    set_option = ctypes.CDLL(None).prctl
+    return lambda: set_option(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def _collect(running: Running, tell: OnProgress) -> None:
+    """Tell how far each run is, and take out those that have ended."""
+    for folder, (job, process) in list(running.items()):
+        code = process.poll()
+        if code is None:
+            tell(Progress(job, last_round(folder), "running"))
+            continue
+        del running[folder]
+        if finished(folder):
+            tell(Progress(job, job.config.run.rounds, "done"))
+        elif code == 130:
+            tell(Progress(job, last_round(folder), "stopped"))
+        else:
+            said = (
+                last_line(folder / LOG_FILE)
+                if code > 0
+                else f"killed by {_signal(-code)}; the same command goes on"
+            )
+            tell(Progress(job, last_round(folder), "failed", said))
+
+
+def _signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -1,0 +1,87 @@
+"""Pruned layers that compute densely: where that is faster, and for all that the kernels do not do."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunefl.core.masks import packed_bits
+from prunefl.local.torch_backend.layout import as_ours, as_torch, is_ours
+from prunefl.local.torch_backend.pruned import Collection, PrunedLayer, wrong_shape
+from prunefl.local.torch_backend.spec import Spec
+
+
+class _LiveWeight(torch.autograd.Function):
+    """The weight, whose gradient arrives at live positions only."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, layer: "MaskedLayer", collection: Collection | None) -> Tensor:
+        ctx.weight, ctx.layer, ctx.collection = weight, layer, collection
+        return weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        if ctx.collection is not None:
+            ctx.collection.add(gradient)
+        if getattr(ctx.weight, "live_only", False):
+            ctx.weight.live_only = False
+            return gradient, None, None
+        return gradient * ctx.layer.live_mask(), None, None
+
+
+class MaskedLayer(PrunedLayer):
+    """A pruned layer with a dense weight that is zero wherever the mask is; the mask is kept as bits."""
+
+    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Tensor) -> None:
+        super().__init__(spec, weight.detach() * mask, bias)
+        self.bits = torch.frombuffer(bytearray(packed_bits(mask.cpu())), dtype=torch.uint8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the plain layer with these weights returns."""
+        if not is_ours(x):
+            return self.spec.apply(x, self._weight_for_one_pass(), self.bias)
+        return as_ours(self.spec.apply(as_torch(x), self._weight_for_one_pass(), self.bias))
+
+    def _weight_for_one_pass(self) -> Tensor:
+        """Return the weight, which on its way back clears the gradient of pruned positions where need be."""
+        weight = self.weight
+        weight.live_bits = self.bits  # type: ignore[attr-defined]
+        # Our SGD leaves pruned weights alone by itself, and says so before every step.
+        if self.collection is None and getattr(weight, "live_only", False):
+            weight.live_only = False  # type: ignore[attr-defined]
+            return weight
+        cleared: Tensor = _LiveWeight.apply(weight, self, self.collection)  # type: ignore[no-untyped-call]
+        return cleared
+
+    @property
+    def dense_shape(self) -> torch.Size:
+        """The weight's shape."""
+        return self.weight.shape
+
+    def live_mask(self) -> Tensor:
+        """Return which weights live, bool, the weight's shape."""
+        live = np.unpackbits(self.bits.numpy(), count=self.weight.numel(), bitorder="little")
+        return torch.from_numpy(live.view(np.bool_)).view(self.weight.shape).to(self.weight.device)
+
+    def live_values(self) -> Tensor:
+        """Return a copy of the live weights in row-major order, shape (live,)."""
+        # numpy: a selection by a mask takes torch three times as long
+        live = self.weight.detach().cpu().numpy()[self.live_mask().cpu().numpy()]
+        return torch.from_numpy(live).to(self.weight.device)
+
+    def load_values(self, values: Tensor) -> None:
+        """Take over weights, in place: dense ones, or the live ones in row-major order."""
+        mask = self.live_mask()
+        with torch.no_grad():
+            if values.shape == self.weight.shape:
+                self.weight.copy_(values.to(self.weight.device) * mask)
+                return
+            live = int(torch.count_nonzero(mask))
+            if values.shape != (live,):
+                raise wrong_shape(values, self.weight.shape, live)
+            self.weight.masked_scatter_(mask, values.to(self.weight))
+
+    def dense_weight(self) -> Tensor:
+        """Return a copy of the weight."""
+        return self.weight.detach().clone()

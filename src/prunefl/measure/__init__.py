@@ -1,0 +1,1 @@
+"""What this machine does: devices profiled, kernels and bytes timed."""

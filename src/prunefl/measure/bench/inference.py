@@ -1,0 +1,71 @@
+"""Inference time of a pruned network against the dense one (the paper's inference figure)."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from prunefl import models
+from prunefl.core.masks import prunable_names
+from prunefl.local import torch_backend as sparse
+
+INPUTS = {
+    "conv2": (62, (1, 28, 28)),
+    "vgg11": (10, (3, 32, 32)),
+    "resnet18": (100, (3, 168, 168)),
+    "mobilenetv3_small": (2, (3, 84, 84)),
+    "lenet300100": (10, (1, 28, 28)),
+}
+"""Network -> classes and shape of a sample of the paper's task."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds to classify all samples, each the best of its repetitions."""
+
+    density: float
+    sparse_seconds: float
+    dense_seconds: float
+
+
+def measure(name: str, densities: Sequence[float], samples: int, repeats: int) -> list[Timing]:
+    """Return the time of classifying the samples in one batch, for random masks of each density.
+
+    Dense and sparse take turns, so that a disturbance of the machine meets both.
+    """
+    if name not in INPUTS:
+        raise ValueError(f"--model {name}, must be one of {', '.join(INPUTS)}")
+    classes, shape = INPUTS[name]
+    generator = torch.Generator().manual_seed(0)
+    model = models.build(name, classes=classes, input_shape=shape, seed=0).eval()
+    inputs = torch.rand(samples, *shape, generator=generator)
+    return [
+        _timing(model, _masks(model, density, generator), density, inputs, repeats) for density in densities
+    ]
+
+
+def _masks(model: nn.Module, density: float, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return random masks, the same density in each layer."""
+    if not 0.0 < density <= 1.0:
+        raise ValueError(f"--density {density}, must be > 0 and <= 1")
+    parameters = dict(model.named_parameters())
+    names = prunable_names(model)
+    return {name: torch.rand(parameters[name].shape, generator=generator) < density for name in names}
+
+
+def _timing(
+    model: nn.Module, masks: dict[str, Tensor], density: float, inputs: Tensor, repeats: int
+) -> Timing:
+    """Return the best time of each, after one run that is not counted."""
+    pruned = sparse.sparsify(model, masks).eval()
+    dense = sparse.densify(pruned).eval()
+    times: dict[nn.Module, list[float]] = {pruned: [], dense: []}
+    with torch.inference_mode():
+        for _ in range(repeats + 1):
+            for network, seen in times.items():
+                started = time.perf_counter()
+                network(inputs)
+                seen.append(time.perf_counter() - started)
+    return Timing(density, min(times[pruned][1:]), min(times[dense][1:]))

@@ -1,0 +1,68 @@
+"""How long a reconfiguration takes, against the one sort that it replaces."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from prunefl.core.reconfigure import reconfigure
+from prunefl.core.time_model import LinearTime
+
+LAYERS = 8
+MOST_WEIGHTS = 2**30
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median seconds of a whole reconfiguration, and of one `torch.sort` of as many floats, in the same run."""
+
+    weights: int
+    seconds: float
+    sort_seconds: float
+    repeats: int
+    threads: int
+
+
+def measure(weights: int, repeats: int = 5, seed: int = 0) -> Timing:
+    """Return how long it takes to choose the prunable set and the next masks of so many weights."""
+    if not LAYERS <= weights <= MOST_WEIGHTS:
+        raise ValueError(f"weights={weights}, must be between {LAYERS} and {MOST_WEIGHTS}")
+    if repeats < 1:
+        raise ValueError(f"repeats={repeats}, must be >= 1")
+    source = torch.Generator().manual_seed(seed)
+    values, importance, masks = _model(weights, source)
+    model = LinearTime(10.0, {name: 1e-6 * (1 + k % 3) for k, name in enumerate(masks)})
+    floats = torch.randn(weights, generator=source)
+    pairs = []
+    for _ in range(repeats + 1):  # in turns, so that a busy moment of the machine strikes both
+        choosing = _seconds(
+            lambda: reconfigure(values, importance, masks, model, fraction=0.3, fixed_gain=1.0)
+        )
+        pairs.append((choosing, _seconds(lambda: torch.sort(floats))))
+    chosen, sort = zip(*pairs[1:], strict=True)
+    return Timing(
+        weights, statistics.median(chosen), statistics.median(sort), repeats, torch.get_num_threads()
+    )
+
+
+def _model(
+    weights: int, source: torch.Generator
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    """Return weights, importance and masks of a model of layers from small to large, a third of it live."""
+    shares = [2**k for k in range(LAYERS)]
+    sizes = [max(1, weights * share // sum(shares)) for share in shares]
+    sizes[-1] += weights - sum(sizes)
+    names = [f"layer{k}.weight" for k in range(LAYERS)]
+    masks = {n: torch.rand(s, generator=source) < 1 / 3 for n, s in zip(names, sizes, strict=True)}
+    values = {n: torch.randn(m.shape, generator=source) * m for n, m in masks.items()}
+    importance = {n: torch.randn(m.shape, generator=source).square() for n, m in masks.items()}
+    return values, importance, masks
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin

@@ -1,0 +1,1 @@
+"""A round, written once: what server and clients do, whichever engine carries their messages."""

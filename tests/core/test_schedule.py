@@ -1,0 +1,62 @@
+"""What changes with the round number, against the formulas of the paper's table."""
+
+import pytest
+
+from prunefl.core import importance, schedule
+from prunefl.core.randomness import derived_seed, draw_clients
+from tasks import small_config
+
+
+def test_the_learning_rate_is_cifars():
+    config = small_config(training={"learning_rate": 0.1, "decay": 0.5})
+    assert schedule.learning_rate(1, config) == 0.1
+    assert schedule.learning_rate(5001, config) == pytest.approx(0.1 * 0.5**0.5)
+
+
+def test_the_learning_rate_is_imagenets_staircase():
+    config = small_config(training={"learning_rate": 0.05, "decay": 0.5, "decay_stairs": 1000})
+    for r in (0, 999, 1000, 2500):
+        assert schedule.learning_rate(r + 1, config) == pytest.approx(0.05 * 0.5 ** (0.1 * (r // 1000)))
+
+
+def test_the_size_limit_holds_until_the_next_reconfiguration_and_ends_at_the_target():
+    config = small_config(
+        run={"rounds": 1000}, pruning={"interval": 50, "density_limit": 0.1, "density_target": 0.05}
+    )
+
+    def d_max(r):
+        return (r * 0.05 + (1000 - r) * 0.1) / 1000
+
+    for chosen_after in range(0, 1000, 50):
+        assert schedule.max_density(chosen_after, config) == pytest.approx(d_max(chosen_after + 50))
+    assert schedule.max_density(950, config) == pytest.approx(0.05)
+
+
+def test_no_limit_means_none():
+    assert schedule.max_density(3, small_config()) is None
+
+
+def test_masks_are_not_chosen_after_the_last_round():
+    config = small_config(run={"rounds": 9}, pruning={"interval": 3})
+    assert [r for r in range(1, 10) if schedule.reconfigures(r, config)] == [3, 6]
+
+
+def test_importance_is_collected_in_the_last_rounds_before_a_reconfiguration():
+    assert [r for r in range(1, 11) if importance.in_window(r, 5, 2)] == [4, 5, 9, 10]
+    assert all(importance.in_window(r, 5, "all") for r in range(1, 11))
+
+
+def test_cohorts_depend_on_seed_and_round_alone_and_hold_no_client_twice():
+    first = draw_clients(1, 7, 100, 10)
+    assert first == draw_clients(1, 7, 100, 10)
+    assert first != draw_clients(1, 8, 100, 10)
+    assert first != draw_clients(2, 7, 100, 10)
+    assert len(set(first)) == 10
+    assert draw_clients(1, 7, 4, 0) == [0, 1, 2, 3]
+
+
+def test_derived_seeds_do_not_collide_for_neighbouring_numbers():
+    seeds = {
+        derived_seed(s, p, a, b) for s in range(3) for p in ("x", "y") for a in range(12) for b in range(12)
+    }
+    assert len(seeds) == 3 * 2 * 12 * 12

@@ -1,0 +1,217 @@
+"""What a user sees: one line for each mistake, and a status that can be read at a glance."""
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from prunefl.commands.main import app
+from prunefl.commands.status import lines
+from prunefl.config import Config
+from prunefl.engines.flower import join, keys, serve, supervise
+from prunefl.engines.flower.roll import Member
+from prunefl.engines.flower.status import Status, read_status
+
+
+def complaint(*words: str) -> str:
+    """Return the message of the ValueError with which a command ends."""
+    result = CliRunner().invoke(app, list(words))
+    assert isinstance(result.exception, ValueError), result.output
+    assert "\n" not in str(result.exception)
+    return str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("keys")
+    keys.make_keys(path, [], 1, days=1)
+    return path
+
+
+def test_a_taken_port_is_named_before_anything_starts(folder, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        place = ["--host", "127.0.0.1", "--port", port, "--out", str(tmp_path)]
+        words = complaint("server", "digits", "--keys", str(folder), *place)
+    assert f"127.0.0.1:{port}" in words
+    assert "give another --port" in words
+
+
+def test_insecure_has_to_be_asked_for():
+    assert "--insecure" in complaint("server", "digits")
+    assert "--insecure" in complaint("client", "--server", "h:1", "--partition", "0")
+
+
+def test_keys_and_insecure_exclude_each_other(folder):
+    for words in (["server", "digits"], ["client", "--server", "h:1", "--partition", "0"]):
+        assert "either" in complaint(*words, "--keys", str(folder), "--insecure")
+
+
+def test_an_insecure_server_listens_on_this_machine_only(monkeypatch):
+    seen = []
+    monkeypatch.setattr("prunefl.engines.flower.serve.serve", lambda service, say: seen.append(service.host))
+    CliRunner().invoke(app, ["server", "digits", "--insecure"])
+    CliRunner().invoke(app, ["server", "digits", "--insecure", "--host", "192.0.2.1"])
+    assert seen == ["127.0.0.1", "192.0.2.1"]
+
+
+@pytest.mark.parametrize("address", ["pi.local", ":9092", "pi.local:", "pi:99999", "pi:x"])
+def test_an_address_that_is_none_is_named(address, folder, tmp_path):
+    given = ["--keys", str(folder / "client-0"), "--state", str(tmp_path)]
+    assert "must be HOST:PORT" in complaint("client", "--server", address, "--partition", "0", *given)
+
+
+def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
+    assert "cannot read the certificate" in complaint("server", "digits", "--keys", str(tmp_path))
+    given = ["--keys", str(tmp_path / "none"), "--state", str(tmp_path / "s")]
+    assert "cannot read the node key" in complaint("client", "--server", "h:1", "--partition", "0", *given)
+
+
+def test_two_clients_cannot_share_a_state(tmp_path):
+    refused = pytest.raises(ValueError, match="another client is running")
+    member = join.Membership("127.0.0.1:1", 0, "", None, tmp_path)
+    with supervise.alone_in(tmp_path, "the first"), refused:
+        join.join(member, print)
+
+
+def test_two_servers_cannot_share_a_folder(tmp_path):
+    refused = pytest.raises(ValueError, match="another server is running there; give another --out")
+    service = serve.Service(Config(), tmp_path, None, "127.0.0.1", 0)
+    with supervise.alone_in(tmp_path, "the first"), refused:
+        serve.serve(service, print)
+
+
+def test_a_server_without_tls_is_told_from_one_with(folder):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.settimeout(5)
+        port = server.getsockname()[1]
+
+        def answer():
+            line, _ = server.accept()
+            line.recv(5)
+            line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            line.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ValueError, match="does not speak TLS"):
+            join.wait_for_server("127.0.0.1", port, folder / "client-0", lambda words: None)
+        thread.join()
+
+
+def test_an_unknown_host_is_an_error_not_a_wait(folder, monkeypatch):
+    def nowhere(*_, **__):
+        # what a resolver says that was reached; one that was not says EAI_AGAIN
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", nowhere)
+    with pytest.raises(ValueError, match="no such host"):
+        join.wait_for_server("nowhere.invalid", 9092, folder / "client-0", lambda words: None)
+
+
+def test_a_server_that_closes_the_line_is_waited_for_if_it_speaks_no_tls(monkeypatch):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+
+        def close():
+            # once for our question, once for the look whether it is TLS
+            for _ in range(2):
+                line, _ = server.accept()
+                line.recv(100)
+                line.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(ConnectionResetError):
+            join.probe("127.0.0.1", port, None)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        ConnectionResetError(104, "Connection reset"),
+        socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+    ],
+)
+def test_a_server_that_is_away_is_waited_for(monkeypatch, error):
+    tries = iter([error] * 3)
+    words, naps = [], []
+
+    def probe(*_):
+        error = next(tries, None)
+        if error:
+            raise error
+
+    monkeypatch.setattr(join, "probe", probe)
+    monkeypatch.setattr(time, "sleep", naps.append)
+    join.wait_for_server("h", 1, None, words.append)
+    assert naps == [1.0, 2.0, 4.0]
+    assert f"does not answer ({error.strerror})" in words[0]
+
+
+def test_certificate_trouble_of_every_kind_has_a_remedy():
+    error = ssl.SSLCertVerificationError()
+    for words, remedy in [("certificate is not yet valid", "clock"), ("certificate has expired", "--renew")]:
+        error.verify_message = words
+        assert remedy in join.certificate_trouble("h", 1, error)
+
+
+def test_the_status_shows_round_nodes_density_and_bytes(tmp_path):
+    members = {
+        0: Member(0, 5, there=True, num_samples=60, seen=990.0),
+        1: Member(1, refusals=2, trouble="late"),
+    }
+    record = {
+        "round": 7,
+        "density": 0.25,
+        "loss": 0.5,
+        "total": {"bytes_up": 3_000_000, "bytes_down": 1_500_000},
+    }
+    Status(tmp_path, 90, members, "training", record).write(now=True)
+    shown = lines({**read_status(tmp_path), "updated": 998.0}, 1000.0)
+    assert shown[0] == "training: round 7 of 90, density 0.2500, 3.0 MB up, 1.5 MB down, 2 s ago"
+    assert shown[2].split() == ["0", "there", "10", "s", "ago", "60", "0"]
+    assert shown[3].split() == ["1", "away", "never", "0", "2", "late"]
+
+
+def test_a_status_is_written_at_most_once_a_second(tmp_path):
+    status = Status(tmp_path, 9)
+    status.write()
+    status.phase = "training"
+    status.write()
+    assert json.loads((tmp_path / "status.json").read_text())["phase"] == "starting"
+
+
+def test_a_folder_without_a_run_is_named(tmp_path):
+    assert "prunefl server" in complaint("status", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("prunefl.engines.flower", ["flwr", "torch"]),
+        ("prunefl.engines.flower.client_app", ["torch"]),
+        ("prunefl.engines.flower.join", ["flwr", "torch"]),
+        ("prunefl.commands.status", ["flwr", "torch"]),
+    ],
+)
+def test_what_must_be_quick_to_start_loads_nothing_heavy(module, absent):
+    code = f"import sys, {module}; sys.exit(any(name in sys.modules for name in {absent}))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -1,0 +1,131 @@
+"""The post over a grid that hangs, fails and lies."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from prunefl.engines.flower import post as module
+from prunefl.engines.flower.carriage import to_records
+from prunefl.engines.flower.post import Post
+
+
+def message(name, content=b"", error=""):
+    """Return what Flower's Message looks like to a reader."""
+    return SimpleNamespace(
+        metadata=SimpleNamespace(reply_to_message_id=name),
+        has_error=lambda: bool(error),
+        error=SimpleNamespace(reason=error, code=7),
+        content=to_records(content),
+    )
+
+
+class Grid:
+    """Answers as told by message name: bytes, an exception, or an event to hang on."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def push_messages(self, messages):
+        return [f"m{number}" for number, _ in enumerate(messages)]
+
+    def pull_messages(self, names):
+        found = []
+        for name in names:
+            answer = self.answers.get(name)
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, threading.Event):
+                answer.wait(20)
+            elif answer is not None:
+                found.append(answer)
+        return found
+
+
+def collected(post, count, seconds=10.0):
+    """Return the answers by message, once there are so many."""
+    answers, limit = {}, time.monotonic() + seconds
+    while len(answers) < count and time.monotonic() < limit:
+        answers |= {answer.message: answer for answer in post.fetch()}
+        time.sleep(0.02)
+    return answers
+
+
+@pytest.fixture
+def send(monkeypatch):
+    # Flower makes messages only inside of a running app.
+    monkeypatch.setattr(module, "Message", lambda *arguments, **options: (arguments, options))
+
+    def send(post, count):
+        return post.send(dict.fromkeys(range(count), b"letter"), 60.0, "1")
+
+    return send
+
+
+def test_answers_come_back_under_their_messages_names(send):
+    with Post(Grid({f"m{n}": message(f"m{n}", b"%d" % n) for n in range(5)}), 100) as post:
+        assert send(post, 5) == {n: f"m{n}" for n in range(5)}
+        answers = collected(post, 5)
+        assert {name: answer.content for name, answer in answers.items()} == {
+            f"m{n}": b"%d" % n for n in range(5)
+        }
+        assert post.fetch() == []
+
+
+def test_one_that_fails_takes_no_other_with_it(send):
+    answers = {f"m{n}": message(f"m{n}", b"fine") for n in range(4)}
+    answers["m1"] = KeyError("expired")
+    answers["m2"] = message("m2", error="the ClientApp crashed\nwith a long story")
+    answers["m3"] = message("m3", b"x" * 101)
+    with Post(Grid(answers), 100) as post:
+        send(post, 4)
+        found = collected(post, 4)
+    assert found["m0"].content == b"fine"
+    assert "expired" in found["m1"].trouble
+    assert found["m2"].trouble == "the ClientApp crashed with a long story"
+    assert "100 bytes allowed" in found["m3"].trouble
+
+
+def test_one_that_hangs_keeps_back_the_others_for_a_moment_only(send, monkeypatch):
+    monkeypatch.setattr(module, "STALL", 0.2)
+    hanging = threading.Event()
+    late = {f"m{n}": message(f"m{n}", b"late") for n in range(1, 4)}
+    grid = Grid({"m0": hanging})
+    with Post(grid, 100) as post:
+        send(post, 4)
+        post.fetch()
+        grid.answers = {**late, "m0": hanging}
+        assert sorted(collected(post, 3)) == ["m1", "m2", "m3"]
+        hanging.set()
+
+
+def test_an_answer_on_its_way_is_not_given_up_for_a_second_look(send, monkeypatch):
+    monkeypatch.setattr(module, "STALL", 0.1)
+    arrived, looks = threading.Event(), []
+
+    class Slow(Grid):
+        def pull_messages(self, names):
+            looks.append(names)
+            if len(looks) == 1:
+                arrived.wait(20)
+                return [message("m0", b"content")]
+            return [message("m0", error="not in the database: it has been delivered")]
+
+    with Post(Slow({}), 100) as post:
+        send(post, 1)
+        limit = time.monotonic() + 10
+        while len(looks) < 4 and time.monotonic() < limit:
+            assert post.fetch() == []
+            time.sleep(0.02)
+        arrived.set()
+        assert collected(post, 1)["m0"].content == b"content"
+
+
+def test_what_is_forgotten_is_not_delivered(send):
+    with Post(Grid({"m0": message("m0"), "m1": message("m1")}), 100) as post:
+        send(post, 2)
+        post.forget("m0")
+        assert sorted(collected(post, 1)) == ["m1"]
+        time.sleep(0.1)
+        assert post.fetch() == []

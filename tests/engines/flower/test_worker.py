@@ -1,0 +1,175 @@
+"""The resident worker without a network: what it answers, what it refuses, what it remembers."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from prunefl import config as settings
+from prunefl.core.masks import digest
+from prunefl.engines.flower.agreement import facts_of
+from prunefl.engines.flower.client_store import ClientStore
+from prunefl.engines.flower.letters import Letter, seal, unseal
+from prunefl.engines.flower.orders import order_letter, to_reply
+from prunefl.engines.flower.worker import Place, Worker, within_bounds
+from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.rounds.client import ClientState, handle
+from prunefl.rounds.messages import Ask
+from prunefl.rounds.server import begin_round, start, whole_order
+from prunefl.runs.api import build_model, load_data, prepare
+
+CONFIG = {
+    "run": {"method": "further-only", "rounds": 9},
+    "data": {"name": "digits", "partition": "iid", "clients": 40},
+    "model": {"name": "lenet300100"},
+    "training": {"local_steps": 1, "batch_size": 10},
+}
+
+
+@pytest.fixture(scope="module")
+def task():
+    """Return config, federation and setup of a small run as its server has them."""
+    config = settings.from_tables(CONFIG)
+    federation = load_data(config)
+    return config, federation, prepare(build_model(config, federation), federation, config)
+
+
+@pytest.fixture
+def worker(tmp_path):
+    return Worker(Place(tmp_path / "state", 1), lambda words: None)
+
+
+def hello(task, **changed):
+    config, federation, setup = task
+    facts = {**facts_of(federation, setup.template), **changed.pop("facts", {})}
+    return seal(Letter("hello", {"run": "r", "config": settings.dump(config), "facts": facts, **changed}))
+
+
+def ask(worker, letter):
+    return unseal(worker.answer(letter))
+
+
+def first_order(task, **changed):
+    _, _, setup = task
+    state, orders = begin_round(setup, start(setup))
+    return state, replace(orders[1], **changed)
+
+
+def test_a_worker_says_who_it_is_and_how_many_samples_it_has(task, worker):
+    answer = ask(worker, hello(task))
+    assert answer == Letter("here", {"client": 1, "num_samples": len(task[1].clients[1])})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [("wire", 999, "same version"), ("network", "0" * 16, "same version"), ("classes", 3, "--data")],
+)
+def test_what_differs_from_the_server_is_told_in_one_line_with_the_remedy(task, worker, name, value, remedy):
+    answer = ask(worker, hello(task, facts={name: value}))
+    assert answer.kind == "trouble"
+    assert f"{name} differs: the server has {value}" in answer.values["what"]
+    assert remedy in answer.values["what"]
+
+
+@pytest.mark.parametrize("section", ["model", "data"])
+def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section):
+    harm = tmp_path / "harm"
+    config = replace(task[0], data=replace(task[0].data, dir=f"touch {harm}"))
+    config = replace(config, **{section: replace(getattr(config, section), name="os:system")})
+    letter = seal(Letter("hello", {"run": "r", "config": settings.dump(config), "facts": {}}))
+    answer = ask(Worker(Place(tmp_path / "state", 1), lambda words: None), letter)
+    assert "allow it with --allow os:system" in answer.values["what"]
+    assert not harm.exists()
+
+
+def test_a_server_has_no_say_in_a_clients_folders(task, tmp_path):
+    config = replace(task[0], data=replace(task[0].data, dir="/etc", cache="/etc"))
+    own = within_bounds(config, Place(tmp_path, 1, data_dir="/home/me"))
+    assert (own.data.dir, own.data.cache) == ("/home/me", "")
+    assert within_bounds(config, Place(tmp_path, 1)).data.dir == ""
+
+
+def test_a_partition_that_does_not_exist_is_refused(task, tmp_path):
+    answer = ask(Worker(Place(tmp_path, 40), lambda words: None), hello(task))
+    assert "--partition 40, must be < data.clients=40" in answer.values["what"]
+
+
+def test_an_order_is_answered_as_the_core_answers_it(task, worker):
+    ask(worker, hello(task))
+    config, federation, setup = task
+    _, order = first_order(task)
+    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
+    expected, _ = handle(order, 1, ClientState(), federation.clients[1], trainer, config)
+    found = to_reply(ask(worker, seal(order_letter(order, "r"))), 1)
+    assert replace(found, seconds=0.0) == replace(expected, seconds=0.0)
+
+
+def test_an_order_for_masks_that_the_client_does_not_have_asks_for_the_whole_state(task, worker):
+    ask(worker, hello(task))
+    _, _, setup = task
+    state, _ = first_order(task)
+    known = replace(state, known={client: digest(state.masks) for client in range(40)})
+    _, orders = begin_round(setup, known)
+    assert ask(worker, seal(order_letter(orders[1], "r"))) == Letter("whole")
+    again = seal(order_letter(whole_order(setup, state, orders[1]), "r", settings.dump(task[0])))
+    assert ask(worker, again).kind == "reply"
+
+
+def test_a_worker_that_was_never_greeted_asks_for_everything(task, worker):
+    _, order = first_order(task)
+    assert ask(worker, seal(order_letter(order, "r"))) == Letter("whole")
+
+
+def test_a_restarted_worker_goes_on_without_being_greeted(task, worker):
+    ask(worker, hello(task))
+    again = Worker(worker.place, lambda words: None)
+    _, order = first_order(task)
+    assert ask(again, seal(order_letter(order, "r"))).kind == "reply"
+
+
+def test_a_round_that_the_server_repeats_gets_the_same_answer(task, worker):
+    """A server that was killed repeats rounds; importance must not count twice."""
+    ask(worker, hello(task))
+    _, order = first_order(task, ask=Ask(collect=True))
+    report = replace(order, round=2, ask=Ask(collect=True, report="importance"))
+    answers = []
+    for letter in [order, report, report, order, report]:
+        answers.append(replace(to_reply(ask(worker, seal(order_letter(letter, "r"))), 1), seconds=0.0))
+    assert answers[1] == answers[2] == answers[4]
+    assert answers[0] == answers[3]
+
+
+@pytest.mark.parametrize(
+    "letter", [b"", b"garbage", seal(Letter("dance")), seal(Letter("order", {"run": "r"}))]
+)
+def test_nonsense_is_answered_with_trouble_and_the_worker_lives(task, worker, letter):
+    ask(worker, hello(task))
+    assert ask(worker, letter).kind == "trouble"
+    assert ask(worker, hello(task)).kind == "here"
+
+
+def test_farewell_ends_the_worker(worker):
+    assert ask(worker, seal(Letter("farewell"))).kind == "farewell"
+    assert worker.farewell
+
+
+def test_a_state_comes_back_from_disk_and_a_broken_one_is_passed_over(tmp_path):
+    store = ClientStore(tmp_path, keep=2)
+    masks = {"0.weight": torch.tensor([[True, False, True]])}
+    for number in range(1, 6):
+        store.save(number, ClientState(masks, {"0.weight": torch.full((1, 3), float(number))}, number))
+    assert [store.before(number).steps for number in (6, 5, 4, 3)] == [5, 4, 3, 0]
+    assert store.before(6).masks["0.weight"].equal(masks["0.weight"])
+    assert store.before(6).sums["0.weight"].equal(torch.full((1, 3), 5.0))
+    newest = max(tmp_path.glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert store.before(6).steps == 4
+
+
+def test_going_back_forgets_what_came_after(tmp_path):
+    store = ClientStore(tmp_path, keep=5)
+    save = partial(store.save, state=ClientState(steps=1))
+    for number in (1, 2, 3, 4, 2):
+        save(number)
+    assert sorted(int(path.name[:7]) for path in tmp_path.glob("*.safetensors")) == [1, 2]

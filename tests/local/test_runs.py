@@ -1,0 +1,292 @@
+"""Runs of layers computed in one go: the same results as the plain modules, whatever surrounds them."""
+
+import copy
+import io
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from prunefl import models
+from prunefl.core.masks import prunable_names
+from prunefl.local.torch_backend import SGD, densify, sparsify, state_of
+from prunefl.local.torch_backend.layer import SparseLayer
+from prunefl.local.torch_backend.sequential import FusedSequential
+
+ENOUGH = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def masks_for(model: nn.Module, density: float, seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    parameters = dict(model.named_parameters())
+    return {n: torch.rand(parameters[n].shape, generator=generator) < density for n in prunable_names(model)}
+
+
+def close(actual: Tensor, expected: Tensor) -> None:
+    scale = expected.detach().abs().max().item() if expected.numel() else 0.0
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=3e-5 * max(1.0, scale))
+
+
+def check_like_dense(model: nn.Module, x: Tensor, density: float, seed: int = 0) -> None:
+    """Output, input gradient and all parameter gradients of the sparse model are the dense model's."""
+    masks = masks_for(model, density, seed)
+    sparse = sparsify(model, masks, choose="sparse")
+    dense = densify(sparse)
+    mine, plain = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, expected = sparse(mine), dense(plain)
+    close(out, expected)
+    gradient = torch.randn(expected.shape, generator=torch.Generator().manual_seed(seed))
+    out.backward(gradient)
+    expected.backward(gradient)
+    close(mine.grad, plain.grad)
+    layers = dict(sparse.named_modules())
+    for name, parameter in dense.named_parameters():
+        found = sparse.get_parameter(name).grad
+        wanted = parameter.grad
+        layer = layers[name.rpartition(".")[0]]
+        if isinstance(layer, SparseLayer) and name.endswith("weight"):
+            found, wanted = layer.pattern.row_major(found), wanted[masks[name]]
+        close(found, wanted)
+    with torch.no_grad():
+        close(sparse.eval()(x), dense.eval()(x))
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> tuple[nn.Sequential, tuple[int, ...]]:
+    channels, size = draw(st.integers(1, 4)), draw(st.integers(6, 11))
+    shape = (draw(st.integers(1, 40)), channels, size, size)
+    layers: list[nn.Module] = []
+    for _ in range(draw(st.integers(0, 3))):
+        width, kernel = draw(st.integers(1, 9)), draw(st.sampled_from([1, 3]))
+        layers.append(
+            nn.Conv2d(channels, width, kernel, stride=draw(st.sampled_from([1, 1, 2])), padding=kernel // 2)
+        )
+        between = draw(st.sampled_from(["none", "relu", "relu pool", "pool relu", "pool", "norm", "overlap"]))
+        layers += {
+            "none": [],
+            "relu": [nn.ReLU()],
+            "relu pool": [nn.ReLU(inplace=True), nn.MaxPool2d(2)],
+            "pool relu": [nn.MaxPool2d(2), nn.ReLU()],
+            "pool": [nn.MaxPool2d(2)],
+            "norm": [nn.BatchNorm2d(width), nn.ReLU(inplace=True)],
+            "overlap": [nn.MaxPool2d(3, 2, padding=1), nn.ReLU()],
+        }[between]
+        channels = width
+        if nn.Sequential(*layers)(torch.zeros(2, *shape[1:])).shape[-1] < 3:
+            break
+    layers.append(nn.Flatten())
+    features = nn.Sequential(*layers).eval()(torch.zeros(2, *shape[1:])).shape[1]
+    for _ in range(draw(st.integers(0, 2))):
+        width = draw(st.integers(1, 30))
+        layers += [nn.Linear(features, width), *([nn.ReLU()] if draw(st.booleans()) else [])]
+        features = width
+    return nn.Sequential(*layers).train(), shape
+
+
+@ENOUGH
+@given(chains(), st.sampled_from([0.05, 0.3, 0.9]), st.integers(0, 2**31))
+def test_any_sequential_equals_dense(
+    case: tuple[nn.Sequential, tuple[int, ...]], density: float, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    model, shape = case
+    check_like_dense(model, torch.randn(shape), density, seed)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (models.conv2, (5, 1, 28, 28)),
+        (models.lenet300100, (5, 1, 28, 28)),
+        (models.resnet18, (3, 3, 32, 32)),
+        (models.mobilenetv3_small, (2, 3, 64, 64)),
+    ],
+)
+def test_the_papers_networks_equal_dense(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    # In evaluation: dropout draws nothing, and statistics of three numbers do not magnify the last bit.
+    check_like_dense(build().eval(), torch.randn(shape), 0.1)
+
+
+def run_model() -> nn.Sequential:
+    torch.manual_seed(3)
+    features = nn.Sequential(nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(features, nn.Flatten(), nn.Linear(5 * 16, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+def sparse_run_model() -> nn.Module:
+    model = run_model()
+    return sparsify(model, masks_for(model, 0.4), choose="sparse")
+
+
+def test_nested_sequentials_become_one_run() -> None:
+    sparse = sparse_run_model()
+    assert isinstance(sparse, FusedSequential)
+    assert len(sparse._steps()) == 1
+
+
+def test_a_module_with_a_hook_is_called_by_itself() -> None:
+    sparse = sparse_run_model()
+    seen: list[Tensor] = []
+    x = torch.randn(4, 2, 8, 8)
+    expected = sparse(x)
+    sparse[3].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    close(sparse(x), expected)
+    assert seen[0].shape == (4, 6)
+
+
+def test_large_batches_are_inferred_in_parts() -> None:
+    sparse = sparse_run_model()
+    x = torch.randn(101, 2, 8, 8)
+    with torch.no_grad():
+        close(sparse(x), sparse(x.clone().requires_grad_()))
+        close(sparse(x), densify(sparse)(x))
+
+
+def test_a_kept_graph_can_be_used_twice() -> None:
+    sparse = sparse_run_model()
+    loss = sparse(torch.randn(4, 2, 8, 8)).square().sum()
+    first = torch.autograd.grad(loss, list(sparse.parameters()), retain_graph=True)
+    second = torch.autograd.grad(loss, list(sparse.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.autograd.grad(loss, list(sparse.parameters()))
+
+
+def test_two_forward_passes_before_their_backward_passes() -> None:
+    sparse = sparse_run_model()
+    x, y = torch.randn(4, 2, 8, 8), torch.randn(7, 2, 8, 8)
+    a, b = sparse(x).sum(), sparse(y).sum()
+    together = torch.autograd.grad(a + b, list(sparse.parameters()))
+    apart = [torch.autograd.grad(sparse(images).sum(), list(sparse.parameters())) for images in (x, y)]
+    for total, one, other in zip(together, *apart, strict=True):
+        close(total, one + other)
+
+
+def test_weights_that_changed_before_the_backward_pass_are_noticed() -> None:
+    sparse = sparse_run_model()
+    optimiser = SGD(sparse.parameters(), 0.1)
+    loss = sparse(torch.randn(4, 2, 8, 8)).sum()
+    loss.backward(retain_graph=True)
+    optimiser.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_dtypes_fall_back_to_masked_dense(dtype: torch.dtype) -> None:
+    sparse = sparse_run_model().to(dtype)
+    dense = densify(sparse)
+    x = torch.randn(4, 2, 8, 8, dtype=dtype)
+    assert torch.equal(sparse(x), dense(x))
+    sparse(x).float().square().sum().backward()
+    dense(x).float().square().sum().backward()
+    layer = sparse[0][0]
+    assert isinstance(layer, SparseLayer)
+    expected = dense[0][0].weight.grad[layer.live_mask()]
+    torch.testing.assert_close(layer.pattern.row_major(layer.weight.grad), expected)
+
+
+def test_autocast_empty_batches_strided_inputs_and_single_images_are_right() -> None:
+    sparse = sparse_run_model()
+    dense = densify(sparse)
+    x = torch.randn(4, 2, 8, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(sparse(x), dense(x))
+    assert sparse(x[:0]).shape == (0, 3)
+    strided = torch.randn(4, 2, 16, 8)[:, :, ::2]
+    close(sparse(strided), dense(strided))
+    close(sparse[0][0](x[0]), dense[0][0](x[0]))
+    rows = torch.randn(2, 3, 6)
+    close(sparse[4](rows), dense[4](rows))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 8, 8), (4, 2, 7, 9)])
+def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="input has shape"):
+        sparse_run_model()(torch.randn(shape))
+
+
+def test_copies_share_no_memory_that_a_step_writes() -> None:
+    sparse = sparse_run_model()
+    x = torch.randn(6, 2, 8, 8)
+    sparse(x)
+    duplicate = copy.deepcopy(sparse)
+    before = state_of(sparse)
+    optimiser = SGD(duplicate.parameters(), 0.5)
+    duplicate(x).square().sum().backward()
+    optimiser.step()
+    assert all(torch.equal(before[name], tensor) for name, tensor in state_of(sparse).items())
+    assert not torch.equal(state_of(duplicate)["2.weight"], before["2.weight"])
+    assert duplicate[2].pattern is sparse[2].pattern
+    assert duplicate[2].run.links[0].layer is duplicate[2]
+
+
+def test_models_are_saved_and_loaded_like_any_other() -> None:
+    sparse = sparse_run_model()
+    x = torch.randn(4, 2, 8, 8)
+    file = io.BytesIO()
+    torch.save(sparse, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert torch.equal(loaded(x), sparse(x))
+    other = sparsify(run_model(), masks_for(run_model(), 0.4), choose="sparse")
+    with torch.no_grad():
+        other[2].weight.zero_()
+    other.load_state_dict(sparse.state_dict())
+    assert torch.equal(other(x), sparse(x))
+    plain = run_model()
+    plain.load_state_dict(sparse.state_dict())
+    close(plain(x), sparse(x))
+
+
+def trained_bits(model: nn.Module, x: Tensor) -> Tensor:
+    optimiser = SGD(model.parameters(), 0.05)
+    for _ in range(5):
+        optimiser.zero_grad()
+        model(x).square().mean().backward()
+        optimiser.step()
+    return torch.cat([tensor.reshape(-1) for tensor in state_of(model).values()])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_bits_every_time_and_on_every_number_of_threads(threads: int) -> None:
+    x = torch.randn(20, 2, 8, 8, generator=torch.Generator().manual_seed(1))
+    alone = trained_bits(sparse_run_model(), x)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        assert torch.equal(trained_bits(sparse_run_model(), x), alone)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_copies_train_in_python_threads_at_once() -> None:
+    sparse = sparse_run_model()
+    x = torch.randn(20, 2, 8, 8)
+    expected = trained_bits(copy.deepcopy(sparse), x)
+    found: list[Tensor] = []
+    copies = [copy.deepcopy(sparse) for _ in range(4)]
+    workers = [
+        threading.Thread(target=lambda model: found.append(trained_bits(model, x)), args=(model,))
+        for model in copies
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 4
+    assert all(torch.equal(bits, expected) for bits in found)
+
+
+def test_not_a_number_is_not_hidden() -> None:
+    sparse = sparse_run_model()
+    x = torch.randn(4, 2, 8, 8)
+    x[1] = torch.nan
+    out = sparse(x)
+    assert out[1].isnan().all()
+    assert not out[0].isnan().any()

@@ -1,0 +1,105 @@
+"""Online learning moves k as Han, Wang and Leung's rule says."""
+
+from math import sqrt
+
+import pytest
+import torch
+from pruner_cases import NAMES, SHAPE, look, reply, settings
+from torch import nn
+
+from prunefl.core.masks import live_counts
+from prunefl.methods import build_pruner
+from prunefl.methods.online import Search, advance, start
+
+N = 100_000
+NO_CARRY = (1.0, 1.0)
+
+
+def test_the_search_starts_full_with_nine_tenths_beside_it() -> None:
+    assert start(N) == Search(N, 90_000, 200.0, N, 200.0, N)
+
+
+def test_the_first_round_only_learns_the_loss() -> None:
+    assert advance(start(N), 2.0, 2.1, 10, 9, NO_CARRY) == Search(N, 90_000, 200.0, N, 200.0, N, loss=2.0)
+
+
+def test_k_falls_while_fewer_weights_learn_as_much_for_less() -> None:
+    """B = 99,800; δ_m = B/√(2m). k' learns as much as k and costs less, so k falls by δ each time."""
+    search, expected = advance(start(N), 2.0, 2.0, 10, 9, NO_CARRY), []
+    losses = [1.9, 1.8, 1.7]
+    for loss in losses:
+        search = advance(search, loss, loss, 10, 9, NO_CARRY)
+        expected.append((search.k, search.probe))
+    delta = [99_800 / sqrt(2 * m) for m in (1, 2, 3)]
+    first = int(N - delta[0])
+    second = max(int(first - delta[1]), 200)
+    assert first == 29_430
+    assert second == 200
+    assert expected == [
+        (first, max(int(first - delta[0] / 2), 20)),
+        (200, 20),
+        (200, 20),
+    ]
+
+
+def test_k_rises_where_the_probe_learns_too_little() -> None:
+    """τ(k') = 9 · 0.1 / 0.05 = 18 > τ(k) = 10, so that k grows by δ and is projected to N."""
+    search = Search(50_000, 40_000, 200.0, N, 200.0, N, since=49, loss=2.0)
+    moved = advance(search, 1.9, 1.95, 10, 9, NO_CARRY)
+    assert moved.k == int(50_000 + 99_800 / sqrt(100))
+    assert advance(Search(**{**vars(search), "k": 99_000}), 1.9, 1.95, 10, 9, NO_CARRY).k == N
+
+
+def test_equal_cost_leaves_k() -> None:
+    search = Search(50_000, 40_000, 200.0, N, 200.0, N, since=49, loss=2.0)
+    assert advance(search, 1.9, 1.95, 10, 5, NO_CARRY).k == 50_000
+
+
+def test_a_risen_loss_tells_nothing_until_it_has_risen_long() -> None:
+    search = Search(50_000, 40_000, 200.0, N, 200.0, N, since=39, loss=2.0)
+    for _ in range(10):
+        search = advance(search, search.loss + 0.1, 9.0, 10, 9, NO_CARRY)
+        assert search.k == 50_000
+    assert advance(search, search.loss + 0.1, 9.0, 10, 9, NO_CARRY).k == int(50_000 + 99_800 / sqrt(100))
+
+
+def test_stochastic_rounding_takes_the_upper_number_with_the_fraction_as_chance() -> None:
+    search = Search(50_000, 40_000, 200.0, N, 200.0, N, since=2, loss=2.0)
+    exact = 50_000 - 99_800 / sqrt(6)
+    carry = exact - int(exact)
+    assert advance(search, 1.9, 1.9, 10, 9, (carry - 1e-3, 1.0)).k == int(exact) + 1
+    assert advance(search, 1.9, 1.9, 10, 9, (carry + 1e-3, 1.0)).k == int(exact)
+
+
+def test_the_interval_shrinks_after_twenty_updates_when_it_pays() -> None:
+    """k stays within [3000, 3300]: the new interval is [2000, 4950], far below (√2 - 1) of the old one."""
+    steady = {"low": 200.0, "high": float(N), "least": 200.0, "most": float(N), "loss": 2.0}
+    almost = Search(3300, 2000, **steady, since=400, updates=19, smallest=3000, largest=3300)
+    shrunk = advance(almost, 1.9, 1.95, 10, 5, NO_CARRY)
+    assert (shrunk.low, shrunk.high, shrunk.since, shrunk.updates) == (2000, 4950, 0, 0)
+    wide = advance(Search(**{**vars(almost), "largest": 60_000}), 1.9, 1.95, 10, 5, NO_CARRY)
+    assert (wide.low, wide.high, wide.since, wide.updates) == (200, N, 401, 0)
+
+
+def test_pruned_weights_come_back_with_the_value_they_had(net: nn.Sequential) -> None:
+    pruner = build_pruner(settings("run.method=online"))
+    weights = {name: p.detach().clone() for name, p in net.named_parameters()}
+    chosen = pruner.first(net, NAMES, SHAPE)
+    assert pruner.ask(1, chosen.memory).probe_density == pytest.approx(636 / 706)
+    chosen = pruner.next(look(chosen, weights, 1, replies=[reply(start_loss=2.0, probe_loss=2.0)]))
+    # two clients, the larger one's losses count three times: 1.9 and 1.9, fewer weights do as well
+    replies = [
+        reply(0, num_samples=3, start_loss=1.8, probe_loss=1.8),
+        reply(1, start_loss=2.2, probe_loss=2.2),
+    ]
+    small = pruner.next(look(chosen, weights, 2, replies=replies))
+    assert sum(live_counts(small.masks).values()) < 300
+    assert {
+        name: round(mask.float().mean().item(), 1) for name, mask in small.masks.items()
+    } == dict.fromkeys(NAMES, 0.3)
+    trained = {name: w * small.masks[name] if name in small.masks else w for name, w in weights.items()}
+    grown = pruner.next(look(small, trained, 3, replies=[reply(start_loss=1.7, probe_loss=1.8999)]))
+    assert grown.weights is not None
+    for name in NAMES:
+        assert grown.masks[name].sum() > small.masks[name].sum()
+        assert torch.equal(grown.weights[name], weights[name] * grown.masks[name])
