@@ -34,7 +34,7 @@ class Stream:
     def integers(self, below: int, shape: Sequence[int]) -> Ints:
         """Return whole numbers from 0 on, each below `below`, int64."""
         count = math.prod(shape)
-        if below < 1 << 32:
+        if below < 1 << 28:  # beyond it a remainder of 32 bits would be uneven
             return (self._raw(count) % np.uint32(below)).astype(np.int64).reshape(shape)
         pairs = self._raw(2 * count).astype(np.uint64).reshape(-1, 2)
         return (
