@@ -72,6 +72,30 @@ bool copy_finite(const uint8_t *from, size_t n, bool refuse_negative, float *to)
   return bad == 0;
 }
 
+bool encode_bfloat16(const float *values, size_t n, uint8_t *out) {
+  uint32_t overflow = 0;
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, 4);
+    const bool finite = (bits & kExponent) != kExponent;
+    const bool nan = (bits & 0x7FFFFFFFu) > kExponent;
+    const uint32_t half = nan ? 0x7FC0u : (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    overflow |= static_cast<uint32_t>(finite && (half & 0x7F80u) == 0x7F80u);
+    store(out + 2 * i, static_cast<uint16_t>(half));
+  }
+  return overflow == 0;
+}
+
+bool decode_bfloat16(const uint8_t *in, size_t n, float *values) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(load<uint16_t>(in + 2 * i)) << 16;
+    bad |= static_cast<uint32_t>((bits & kExponent) == kExponent);
+    std::memcpy(values + i, &bits, 4);
+  }
+  return bad == 0;
+}
+
 size_t int8_bytes(size_t n) { return n + 4 * ((n + kBlock - 1) / kBlock); }
 
 void encode_int8(const float *values, size_t n, uint8_t *out) {

@@ -36,13 +36,13 @@ def best_counts(
     heads = [np.sort(candidates[name])[::-1] for name in names]
     kept = np.array([counts[name] for name in names], dtype=np.int64)
     if isinstance(time_model, LinearTime | KinkedTime | FleetTime):
-        from prunefl import _greedy
+        from prunefl import _core
 
         taken = np.zeros_like(kept)
         times = table(time_model, names)
         offsets = np.cumsum([0, *[head.size for head in heads]], dtype=np.int64)
         joined = np.ascontiguousarray(np.concatenate(heads))
-        _greedy.walk(
+        _core.walk(
             times.constant, times.intercept, times.slope, joined, offsets, kept, kept_gain, room, TIE, taken
         )
     else:

@@ -1,11 +1,11 @@
-"""Importance g*g (Algorithm 1): what a client sums, and when it has to (SPEC 1)."""
+"""Importance g*g (Algorithm 1): when clients sum it, and what it comes to (docs/method.md 1)."""
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from prunefl.rounds.messages import State
+from prunefl.core.masks import Masks, Shape
+from prunefl.core.state import Array, Arrays
 
 
 def in_window(round: int, interval: int, window: int | str) -> bool:
@@ -19,16 +19,16 @@ def in_window(round: int, interval: int, window: int | str) -> bool:
     return window == "all" or before < int(window)
 
 
-def empty_sums(shapes: Mapping[str, torch.Size]) -> State:
-    """Return zero sums for every parameter."""
-    return {name: torch.zeros(shape) for name, shape in shapes.items()}
+def empty_sums(shapes: Mapping[str, Shape]) -> dict[str, Array]:
+    """Return zero sums in these shapes."""
+    return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
 
-def mean(sums: State, steps: int) -> State:
+def mean(sums: Arrays, steps: int) -> dict[str, Array]:
     """Return the average over the steps it was collected in; zeros if there was none."""
-    return {name: total / max(1, steps) for name, total in sums.items()}
+    return {name: total / np.float32(max(1, steps)) for name, total in sums.items()}
 
 
-def fixed_gain(importance: Mapping[str, Tensor], prunable: Mapping[str, Tensor]) -> float:
-    """Return the summed importance of what is never pruned: it counts in Delta (SPEC 3)."""
-    return sum(float(value.double().sum()) for name, value in importance.items() if name not in prunable)
+def fixed_gain(importance: Arrays, masks: Masks) -> float:
+    """Return the summed importance of what is never pruned: it counts in Delta (docs/method.md 3)."""
+    return sum(float(value.sum(dtype=np.float64)) for name, value in importance.items() if name not in masks)

@@ -1,138 +1,103 @@
-"""Which weights live. A mask, never a value, is the truth about the pattern (SPEC 7)."""
+"""Which weights live. A mask, never a value, is the truth about the pattern (docs/method.md 7)."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatch
-from typing import TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
 
-T = TypeVar("T")
-Masks = Mapping[str, Tensor]
-"""Parameter name -> bool tensor of the parameter's shape, in the model's order; prunable weights only."""
+from prunefl import _coding
+
+Mask = NDArray[np.bool_]
+Shape = tuple[int, ...]
+Counts = Mapping[str, int]
+"""Layer name -> number of live weights."""
 
 
-def prunable_names(model: nn.Module, exclude: Iterable[str] = ("*downsample*",)) -> list[str]:
-    """Return the names of the weights of Linear and Conv2d layers that can be pruned, in the model's order.
+class Masks(Mapping[str, Mask]):
+    """Parameter name -> bool array of the parameter's shape, in the model's order; prunable weights only.
 
-    Those cannot whose layer computes in a way of its own, or whose weight is frozen, shared or made of others.
-
-    Args:
-        exclude: shell patterns of names that are never pruned.
+    Never changed once made, so that counts and digest are computed once. Two are equal if they name the same weights.
     """
-    uses = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
-    free = {name for name, p in model.named_parameters() if p.requires_grad and uses[id(p)] == 1}
-    paths = [path for path, module in model.named_modules() if _computes_plainly(module)]
-    names = [f"{path}.weight" if path else "weight" for path in paths]
-    return [n for n in names if n in free and not any(fnmatch(n, pattern) for pattern in exclude)]
 
+    def __init__(self, masks: Mapping[str, Mask]) -> None:
+        self._masks: dict[str, Mask] = {}
+        for name, given in masks.items():
+            mask = np.ascontiguousarray(given).view()
+            mask.flags.writeable = False
+            self._masks[name] = mask
 
-def _computes_plainly(module: nn.Module) -> bool:
-    """Return whether a layer is torch's Linear or Conv2d, or a subclass that computes like it."""
-    if isinstance(module, nn.Conv2d):
-        kind = type(module)
-        return kind.forward is nn.Conv2d.forward and kind._conv_forward is nn.Conv2d._conv_forward
-    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+    @classmethod
+    def full(cls, shapes: Mapping[str, Shape]) -> "Masks":
+        """Return masks in which every weight lives."""
+        return cls({name: np.ones(shape, dtype=np.bool_) for name, shape in shapes.items()})
 
-
-def full_masks(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
-    """Return masks in which every weight lives."""
-    parameters = dict(model.named_parameters())
-    return {name: torch.ones(parameters[name].shape, dtype=torch.bool) for name in names}
-
-
-def live_counts(masks: Masks) -> dict[str, int]:
-    """Return the number of live weights of each layer."""
-    return {name: _remembered(mask, "count", _count) for name, mask in masks.items()}
-
-
-def density(masks: Masks) -> float:
-    """Return live / prunable weights, between 0 and 1."""
-    return sum(live_counts(masks).values()) / max(1, sum(mask.numel() for mask in masks.values()))
-
-
-def digest(masks: Masks) -> bytes:
-    """Return the 16 bytes by which both sides name these masks: names, shapes and bits."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for name, mask in masks.items():
-        hasher.update(f"{name}{tuple(mask.shape)}".encode())
-        hasher.update(_remembered(mask, "digest", _layer_digest))
-    return hasher.digest()
-
-
-def _layer_digest(mask: Tensor) -> bytes:
-    return hashlib.blake2b(packed_bits(mask), digest_size=16).digest()
-
-
-def _count(mask: Tensor) -> int:
-    # a bool tensor's sum() goes through int64 and takes ten times as long
-    return int(mask.count_nonzero())
-
-
-def _remembered(mask: Tensor, name: str, compute: Callable[[Tensor], T]) -> T:
-    """Return what is computed of a mask, once for a tensor as long as nobody writes to it."""
-    made = getattr(mask, f"prunefl_{name}", None)
-    if made is None or made[0] != mask._version:
-        made = (mask._version, compute(mask))
-        setattr(mask, f"prunefl_{name}", made)
-    return cast(T, made[1])
-
-
-def packed_bits(mask: Tensor) -> bytes:
-    """Return the mask as bits, row-major, the first weight in the lowest bit of the first byte."""
-    return np.packbits(mask.reshape(-1).numpy(), bitorder="little").tobytes()
-
-
-def to_dense(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the layer's weights in full shape, zero where pruned; a dense tensor is returned as it is."""
-    if values.shape == mask.shape:
-        return values
-    return torch.zeros(mask.shape).masked_scatter_(mask, values)
-
-
-class DenseView(Mapping[str, Tensor]):
-    """A state whose live values are spread to full shape when somebody looks: most rounds nobody does."""
-
-    def __init__(self, state: Mapping[str, Tensor], masks: Masks) -> None:
-        self._state, self._masks = state, masks
-        self._made: dict[str, Tensor] = {}
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._masks:
-            return self._state[name]
-        if name not in self._made:
-            self._made[name] = to_dense(self._state[name], self._masks[name])
-        return self._made[name]
+    def __getitem__(self, name: str) -> Mask:
+        return self._masks[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._state)
+        return iter(self._masks)
 
     def __len__(self) -> int:
-        return len(self._state)
+        return len(self._masks)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Masks) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Masks({len(self)} layers, {sum(self.counts.values()):,} of {self.size:,} weights live)"
+
+    def flat(self, name: str) -> NDArray[np.uint8]:
+        """Return a layer's mask row-major, one byte a weight, 0 or 1."""
+        return self._masks[name].reshape(-1).view(np.uint8)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Live weights of each layer."""
+        return {name: int(_coding.count(self.flat(name))) for name in self}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Weights of each layer, live or not."""
+        return {name: mask.size for name, mask in self._masks.items()}
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of each layer's weight."""
+        return {name: mask.shape for name, mask in self._masks.items()}
+
+    @property
+    def size(self) -> int:
+        """All prunable weights."""
+        return sum(self.sizes.values())
+
+    @property
+    def density(self) -> float:
+        """Live / prunable weights, between 0 and 1."""
+        return sum(self.counts.values()) / max(1, self.size)
+
+    @cached_property
+    def packed(self) -> dict[str, NDArray[np.uint8]]:
+        """Each layer as bits, row-major, the first weight in the lowest bit of the first byte."""
+        return {name: np.packbits(self.flat(name), bitorder="little") for name in self}
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The 16 bytes by which both sides name these masks: names, shapes and bits."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for name, bits in self.packed.items():
+            hasher.update(f"{name}{self.shapes[name]}".encode())
+            hasher.update(hashlib.blake2b(bits.data, digest_size=16).digest())
+        return hasher.digest()
 
 
-def remask(
-    weights: Mapping[str, Tensor],
-    old: Masks,
-    new: Masks,
-    source: torch.Generator | None = None,
-    scale: float = 0.0,
-) -> dict[str, Tensor]:
-    """Return the live values under new masks: survivors keep theirs, the others start at zero (SPEC 7).
-
-    Args:
-        weights: dense state under the old masks.
-        source: if given, added-back weights are drawn from it with standard deviation `scale` instead.
-    """
-    state = {name: value for name, value in weights.items() if name not in new}
-    for name, mask in new.items():
-        # Never a stale value: what was pruned counts as zero, whatever stands there.
-        values = torch.where(old[name], weights[name], 0.0)
-        if source is not None:
-            added = mask & ~old[name]
-            values[added] = torch.randn(int(added.sum()), generator=source) * scale
-        state[name] = values[mask]
-    return {name: state[name] for name in weights}
+def unpack_mask(bits: NDArray[np.uint8], shape: Sequence[int]) -> Mask:
+    """Return the mask of this shape that the bits hold, as `Masks.packed` has them."""
+    count = int(np.prod(shape))
+    if bits.dtype != np.uint8 or bits.size != -(-count // 8):
+        raise ValueError(f"{bits.size} bytes of {bits.dtype} for a mask of shape {tuple(shape)}")
+    return np.unpackbits(bits, bitorder="little", count=count).view(np.bool_).reshape(shape)

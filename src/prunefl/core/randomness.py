@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -71,13 +70,14 @@ def stream(seed: int, purpose: str, *numbers: int) -> Stream:
     return Stream(derived_seed(seed, purpose, *numbers))
 
 
+def lots(*words: str | int) -> Stream:
+    """Return the random numbers of a method's own choices, such as of ("erk", seed)."""
+    text = "/".join(map(str, words)).encode()
+    return Stream(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little"))
+
+
 def draw_clients(seed: int, round: int, clients: int, participants: int) -> list[int]:
     """Return the round's cohort, sorted, drawn without replacement; every method sees the same (docs/method.md 11)."""
     if participants in (0, clients):
         return list(range(clients))
     return sorted(stream(seed, "cohort", round).permutation(clients, participants).tolist())
-
-
-def generator(seed: int, purpose: str, *numbers: int) -> "torch.Generator":
-    """Return a torch generator for one purpose (on its way out)."""
-    return torch.Generator().manual_seed(derived_seed(seed, purpose, *numbers))

@@ -1,10 +1,9 @@
 """What changes with the round number: learning rate, prunable share, size limit."""
 
-import torch
 
 from prunefl.config import Config
-from prunefl.core.prunable import prunable_fraction, size_limit
-from prunefl.core.randomness import generator
+from prunefl.core.limits import prunable_fraction, size_limit
+from prunefl.core.randomness import Stream, stream
 
 
 def learning_rate(round: int, config: Config) -> float:
@@ -15,12 +14,12 @@ def learning_rate(round: int, config: Config) -> float:
 
 
 def fraction(completed: int, config: Config) -> float:
-    """Return f(r), the share of the live weights that may go, after so many completed rounds (SPEC 3)."""
+    """Return f(r), the share of the live weights that may go, after so many completed rounds (docs/method.md 3)."""
     return prunable_fraction(completed, config.pruning.fraction, config.pruning.half_life)
 
 
 def max_density(completed: int, config: Config) -> float | None:
-    """Return the size limit for masks chosen after so many completed rounds, or None (SPEC 6).
+    """Return the size limit for masks chosen after so many completed rounds, or None (docs/method.md 6).
 
     The limit falls with every round but masks change only at reconfigurations, so the limit of the last round
     that these masks will see is the one they have to keep.
@@ -35,8 +34,8 @@ def reconfigures(round: int, config: Config) -> bool:
     return round % config.pruning.interval == 0 and round < config.run.rounds
 
 
-def regrowth(config: Config, round: int) -> tuple[torch.Generator | None, float]:
-    """Return where added-back weights come from: nothing (zero) or a generator and its scale (SPEC 7)."""
+def regrowth(config: Config, round: int) -> tuple[Stream | None, float]:
+    """Return where added-back weights come from: nothing (zero) or a stream and its scale (docs/method.md 7)."""
     if config.pruning.regrow == "zero":
         return None, 0.0
-    return generator(config.run.seed, "regrow", round), config.pruning.perturbation
+    return stream(config.run.seed, "regrow", round), config.pruning.perturbation

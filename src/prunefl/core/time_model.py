@@ -5,16 +5,17 @@ t_j depends on the layer only, so every T here takes counts, never masks. `Linea
 slowest device.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Counts = Mapping[str, int]
-"""Layer name -> number of live weights."""
+from prunefl.core.masks import Counts
+
 Line = tuple[float, float]
 """Seconds at no live weight, and seconds per live weight."""
 
@@ -156,3 +157,32 @@ def table(model: LinearTime | KinkedTime | FleetTime, names: Sequence[str]) -> T
             own = device.lines(name)
             lines[d, layer] = [*own, *[own[0]] * (ways - len(own))]  # a repeated way changes no minimum
     return TimeTable(np.array([d.constant for d in devices]), lines[..., 0].copy(), lines[..., 1].copy())
+
+
+def to_json(model: TimeModel) -> str:
+    """Return a time model made of lines as text: the client that prunes first weighs time as the server does."""
+    devices = model.devices if isinstance(model, FleetTime) else (model,)
+    return json.dumps([_describe(device) for device in devices])
+
+
+def from_json(text: str) -> TimeModel:
+    """Return the time model of a text that `to_json` wrote."""
+    devices = tuple(_device(entry) for entry in json.loads(text))
+    return devices[0] if len(devices) == 1 else FleetTime(devices)
+
+
+def _describe(device: TimeModel) -> dict[str, Any]:
+    if isinstance(device, LinearTime):
+        return {"constant": device.constant, "per_weight": dict(device.per_weight)}
+    if isinstance(device, KinkedTime):
+        return {"constant": device.constant, "ways": dict(device.ways)}
+    raise ValueError(
+        f"time model {type(device).__name__} cannot be sent; use LinearTime, KinkedTime or FleetTime"
+    )
+
+
+def _device(entry: dict[str, Any]) -> DeviceTime:
+    if "per_weight" in entry:
+        return LinearTime(entry["constant"], entry["per_weight"])
+    ways = {name: tuple((a, b) for a, b in lines) for name, lines in entry["ways"].items()}
+    return KinkedTime(entry["constant"], ways)

@@ -1,13 +1,11 @@
 """Conventional federated learning: the full model, never pruned (FedAvg)."""
 
-from typing import TYPE_CHECKING
-
-from prunefl.methods import Pruner
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.methods.base import Method
 
 
-def conventional(config: "Config") -> Pruner:
-    """Return FedAvg on the full model."""
-    return Pruner()
+class Conventional(Method):
+    """FedAvg on the full model: all that a method does by default."""
+
+    name = "conventional"
+    label = "Conventional FL"
+    colours, dash, place = ("#2f3e55", "#c9d4e6"), "8 4", 1

@@ -4,50 +4,60 @@ Lin et al. 2020, dynamic model pruning with feedback. The server updates dense w
 the pruned ones, and prunes them anew by magnitude.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from prunefl.core.masks import Masks, full_masks
-from prunefl.methods import Chosen, Memory, Pruner, Seen
-from prunefl.methods.survivors import given_density, keep_largest, magnitudes, sizes_of, target_count
-from prunefl.rounds.messages import Ask
+from prunefl.core import importance
+from prunefl.core.masks import Counts, Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.select import keep_largest, target_count
+from prunefl.core.state import Array, SparseState
+from prunefl.core.time_model import TimeModel
+from prunefl.local import Local, Sums
+from prunefl.methods.base import Chosen, Method, Numbers, Seen, Steps, Update, Work
 
-if TYPE_CHECKING:
-    from prunefl.config import Config
 
-
-@dataclass(frozen=True)
-class DPF(Pruner):
+class DPF(Method):
     """Memory holds the dense weights where they are pruned, and zero where the clients have them."""
 
-    density: float
+    name = "dpf"
+    label = "DPF"
+    colours, dash, place = ("#b5179e", "#f072dd"), "10 4 2 4", 12
+    needs_density = True
+    averages_itself = True
 
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        parameters = dict(model.named_parameters())
-        dense = {name: parameters[name].detach() for name in names}
-        return self._pruned(dense, full_masks(model, names))[0]
+    def first(self, network: Network) -> Chosen:
+        return self._prune({n: network.first.dense(n) for n in network.full_masks}, network.first)
 
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask(dense_update=True)
+    def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
+        return Work(own_masks=True)
+
+    def train(self, work: Work, local: Local) -> Update:
+        """Return a full model: trained values where the mask lives, −rate · (sum of the steps' g) where it does not."""
+        masks = local.received.masks
+        sums = importance.empty_sums(masks.shapes)
+        trained = local.steps(local.batches(), Sums(sums, squared=False))
+        state, rate = local.state, np.float32(-local.rate)
+        full = {n: np.where(masks[n], state.dense(n), rate * sums[n]) for n in masks}
+        everywhere = Masks.full(masks.shapes)
+        return Update(SparseState.from_dense({**state.values, **full}, everywhere), trained.loss)
+
+    def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
+        return [Steps(self.config.training.local_steps, live, full_gradient=True)]
 
     def next(self, seen: Seen) -> Chosen:
         # where a weight was pruned the clients send only its change, so that the sum is the new dense weight
-        dense = {name: seen.weights[name] + hidden for name, hidden in seen.memory.tensors.items()}
-        everywhere = {name: torch.ones_like(mask) for name, mask in seen.masks.items()}
-        chosen, live = self._pruned(dense, everywhere)
-        return Chosen(chosen.masks, chosen.memory, {**seen.weights, **live})
+        dense = {name: seen.state.dense(name) + hidden for name, hidden in seen.memory.arrays.items()}
+        return self._prune(dense, seen.state)
 
-    def _pruned(self, dense: dict[str, Tensor], everywhere: Masks) -> tuple[Chosen, dict[str, Tensor]]:
-        count = target_count(self.density, sum(sizes_of(everywhere).values()))
-        masks = keep_largest(magnitudes(dense, everywhere), everywhere, count)
+    def _prune(self, dense: Mapping[str, Array], state: SparseState) -> Chosen:
+        """Return the largest of the dense weights as the state to train, the others as memory."""
+        everywhere = Masks.full(state.masks.shapes)
+        count = target_count(self.config.pruning.density, everywhere.size)
+        masks = keep_largest(everywhere, {n: np.abs(w).reshape(-1) for n, w in dense.items()}, count)
         hidden = {name: dense[name] * ~mask for name, mask in masks.items()}
-        return Chosen(masks, Memory(tensors=hidden)), {name: dense[name] * masks[name] for name in masks}
-
-
-def dpf(config: "Config") -> Pruner:
-    """Return dynamic pruning with feedback at `pruning.density`."""
-    return DPF(given_density(config))
+        return Chosen(
+            masks, Memory(arrays=hidden), SparseState.from_dense({**state.values, **dense}, masks)
+        )

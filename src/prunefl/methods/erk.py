@@ -1,21 +1,36 @@
 """Static ERK: a random mask whose layers' densities follow Erdős–Rényi with kernels, never changed."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-import torch
-from torch import Tensor, nn
-
-from prunefl.core.masks import full_masks
-from prunefl.methods import Pruner
-from prunefl.methods.survivors import Fixed, given_density, keep_largest_by_layer, stream, target_count
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.core.masks import Masks, Shape
+from prunefl.core.network import Network
+from prunefl.core.randomness import lots
+from prunefl.core.select import keep_largest_by_layer, target_count
+from prunefl.methods.base import Chosen, Method
 
 
-def erk_counts(shapes: Mapping[str, Sequence[int]], density: float) -> dict[str, int]:
+class StaticERK(Method):
+    """Training on a fixed random mask at `pruning.density`."""
+
+    name = "erk"
+    label = "Static ERK"
+    colours, dash, place = ("#5f6b7a", "#9fb0c3"), "1 3", 11
+    needs_density = True
+
+    def first(self, network: Network) -> Chosen:
+        return Chosen(erk_masks(network, self.config.pruning.density, self.config.run.seed))
+
+
+def erk_masks(network: Network, density: float, seed: int) -> Masks:
+    """Return random masks with ERK's counts; the same seed gives the same masks."""
+    everywhere = network.full_masks
+    source = lots("erk", seed)
+    drawn = {name: source.uniform((size,)) for name, size in everywhere.sizes.items()}
+    return keep_largest_by_layer(everywhere, drawn, erk_counts(everywhere.shapes, density))
+
+
+def erk_counts(shapes: Mapping[str, Shape], density: float) -> dict[str, int]:
     """Return each layer's live weights: density * N in all, shared in proportion to the sum of its sides.
 
     A layer of sides n_in, n_out, k, k has the raw share (n_in + n_out + k + k); one that would exceed its
@@ -42,18 +57,3 @@ def _whole(wanted: Mapping[str, float], total: int, sizes: Mapping[str, int]) ->
     for name in roomy[: total - sum(counts.values())]:
         counts[name] += 1
     return counts
-
-
-def erk_masks(model: nn.Module, names: Sequence[str], density: float, seed: int) -> dict[str, Tensor]:
-    """Return random masks with ERK's counts; the same seed gives the same masks."""
-    everywhere = full_masks(model, names)
-    counts = erk_counts({name: mask.shape for name, mask in everywhere.items()}, density)
-    generator = stream("erk", seed)
-    lots = {name: torch.rand(mask.shape, generator=generator) for name, mask in everywhere.items()}
-    return keep_largest_by_layer(lots, everywhere, counts)
-
-
-def erk(config: "Config") -> Pruner:
-    """Return training on a fixed random ERK mask at `pruning.density`."""
-    density, seed = given_density(config), config.run.seed
-    return Fixed(lambda model, names, shape: erk_masks(model, names, density, seed))

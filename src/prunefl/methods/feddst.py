@@ -1,50 +1,104 @@
 """FedDST: clients exchange weights by themselves; the server averages what each mask holds and re-prunes.
 
-Bibikar et al. 2022. The averaging over the masks that hold a weight is the server's.
+Bibikar et al. 2022.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from torch import nn
+import numpy as np
 
-from prunefl.core.masks import live_counts
-from prunefl.methods import Chosen, Memory, Pruner, Seen
+from prunefl.core import average
+from prunefl.core.masks import Counts, Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.select import keep_largest_by_layer, largest, magnitudes
+from prunefl.core.state import Arrays, SparseState
+from prunefl.core.time_model import TimeModel
+from prunefl.local import Local
+from prunefl.methods.base import (
+    Chosen,
+    Combined,
+    Method,
+    Numbers,
+    Received,
+    Seen,
+    Steps,
+    Update,
+    Work,
+)
 from prunefl.methods.erk import erk_masks
-from prunefl.methods.survivors import cosine_share, given_density, keep_largest_by_layer, magnitudes
-from prunefl.rounds.messages import Ask
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.methods.exchange import exchanged_share
 
 
 @dataclass(frozen=True)
-class FedDST(Pruner):
+class Swap(Work):
+    """Exchange this share of each layer's live weights for others before training."""
+
+    share: float = 0.0
+
+
+class FedDST(Method):
     """The layers' counts are those of the first masks, kept for the whole run."""
 
-    density: float
-    seed: int
-    rounds: int
-    interval: int
-    share: float
+    name = "feddst"
+    label = "FedDST"
+    colours, dash, place = ("#00838f", "#4dd0dd"), "6 2", 8
+    needs_density = True
+    averages_itself = True
+    works = (Swap,)
 
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        masks = erk_masks(model, names, self.density, self.seed)
-        return Chosen(masks, Memory(numbers=live_counts(masks)))
+    def first(self, network: Network) -> Chosen:
+        masks = erk_masks(network, self.config.pruning.density, self.config.run.seed)
+        return Chosen(masks, Memory(numbers=masks.counts))
 
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask(swap=0.0 if round % self.interval else cosine_share(self.share, round, self.rounds))
+    def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
+        share = exchanged_share(self, round)
+        return Swap(own_masks=share > 0, share=share)
+
+    def train(self, work: Work, local: Local) -> Update:
+        assert isinstance(work, Swap)
+        batches = local.batches()
+        if work.share:
+            # before training, so that a new weight has a value when the server chooses by magnitude
+            gradient = local.gradient(batches[:1], local.received.masks.shapes)
+            local.replace_state(swap(local.received, gradient, work.share))
+        trained = local.steps(batches)
+        return Update(local.state, trained.loss)
+
+    def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
+        assert isinstance(work, Swap)
+        swapped = [Steps(1, live, full_gradient=True)] if work.share else []
+        return [Steps(self.config.training.local_steps, live), *swapped]
+
+    def combine(
+        self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory
+    ) -> Combined:
+        if not work.own_masks:
+            return super().combine(work, start, updates, memory)
+        states, weights = [update.state for update in updates], [update.share for update in updates]
+        return Combined(average.mean_over_holders(states, weights), memory)
 
     def next(self, seen: Seen) -> Chosen:
-        counts = cast(Mapping[str, int], seen.memory.numbers)
-        if live_counts(seen.masks) == dict(counts):
-            return Chosen(seen.masks, seen.memory)
-        kept = keep_largest_by_layer(magnitudes(seen.weights, seen.masks), seen.masks, counts)
-        return Chosen(kept, seen.memory)
+        counts, masks = cast(Counts, seen.memory.numbers), seen.state.masks
+        if masks.counts == dict(counts):
+            return Chosen(masks, seen.memory)
+        sizes = magnitudes(seen.state.values, masks)
+        return Chosen(keep_largest_by_layer(masks, sizes, counts), seen.memory)
+
+    def cannot_extend(self) -> str:
+        return "the share that is exchanged falls with run.rounds"
 
 
-def feddst(config: "Config") -> Pruner:
-    """Return FedDST at `pruning.density`, swapping `pruning.fraction` every `pruning.interval` rounds."""
-    run, pruning = config.run, config.pruning
-    return FedDST(given_density(config), run.seed, run.rounds, pruning.interval, pruning.fraction)
+def swap(state: SparseState, gradient: Arrays, share: float) -> SparseState:
+    """Return the state with each layer's smallest live |w| exchanged for the largest pruned |g| (RigL)."""
+    masks = {}
+    for name, mask in state.masks.items():
+        live = mask.reshape(-1)
+        count = min(int(share * state.masks.counts[name]), int(np.count_nonzero(~live)))
+        new = live.copy()
+        new[live] = ~largest(-np.abs(state.values[name]), count)
+        new[~live] = largest(np.abs(gradient[name]).reshape(-1)[~live], count)
+        masks[name] = new.reshape(mask.shape)
+    return state.remask(Masks(masks))

@@ -1,44 +1,33 @@
 """Iterative pruning: twenty magnitude prunings in the first half of the rounds, every layer alike."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from prunefl.methods import Chosen, Pruner, Seen
-from prunefl.methods.survivors import (
-    given_density,
-    keep_largest_by_layer,
-    layer_targets,
-    magnitudes,
-    sizes_of,
-)
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.core.select import keep_largest_by_layer, layer_targets, magnitudes
+from prunefl.methods.base import Chosen, Method, Seen
 
 TIMES = 20
 
 
-def prunings_done(round: int, rounds: int) -> int:
+def count_prunings(round: int, rounds: int) -> int:
     """Return how many of the prunings are due after `round`; the last falls on rounds / 2."""
     return min(TIMES, 2 * TIMES * round // rounds)
 
 
-@dataclass(frozen=True)
-class Iterative(Pruner):
+class Iterative(Method):
     """Each pruning keeps density^(1/20) of every layer."""
 
-    density: float
-    rounds: int
+    name = "iterative"
+    label = "Iterative pruning"
+    colours, dash, place = ("#7a4fb0", "#b894ee"), "9 3", 5
+    needs_density = True
 
     def next(self, seen: Seen) -> Chosen:
-        done = prunings_done(seen.round, self.rounds)
-        if done == prunings_done(seen.round - 1, self.rounds):
-            return Chosen(seen.masks, seen.memory)
-        counts = layer_targets(self.density ** (done / TIMES), sizes_of(seen.masks))
-        scores = magnitudes(seen.weights, seen.masks)
-        return Chosen(keep_largest_by_layer(scores, seen.masks, counts), seen.memory)
+        rounds, masks = self.config.run.rounds, seen.state.masks
+        done = count_prunings(seen.round, rounds)
+        if done == count_prunings(seen.round - 1, rounds):
+            return Chosen(masks, seen.memory)
+        counts = layer_targets(self.config.pruning.density ** (done / TIMES), masks)
+        return Chosen(
+            keep_largest_by_layer(masks, magnitudes(seen.state.values, masks), counts), seen.memory
+        )
 
-
-def iterative(config: "Config") -> Pruner:
-    """Return iterative pruning down to `pruning.density` over `run.rounds`."""
-    return Iterative(given_density(config), config.run.rounds)
+    def cannot_extend(self) -> str:
+        return "its twenty prunings are spread over the first half of run.rounds"

@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, floor, sqrt
-from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from prunefl.core.masks import full_masks
-from prunefl.methods import Chosen, Memory, Pruner, Seen
-from prunefl.methods.survivors import keep_largest_by_layer, layer_targets, magnitudes, sizes_of, stream
-from prunefl.rounds.messages import Ask, Reply
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.core.masks import Counts, Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.randomness import lots
+from prunefl.core.select import keep_largest_by_layer, largest, layer_targets, target_count
+from prunefl.core.state import Array, SparseState
+from prunefl.core.time_model import TimeModel
+from prunefl.local import Local
+from prunefl.methods.base import Chosen, Method, Numbers, Received, Seen, Steps, Update, Work
 
 WINDOW, WIDEN, PATIENCE = 20, 1.5, 10
 
@@ -102,65 +102,84 @@ def _narrowed(search: Search) -> Search:
 
 
 @dataclass(frozen=True)
-class Online(Pruner):
+class Probe(Work):
+    """Also report the loss of the model received, and of the same magnitude-pruned to this density in each layer."""
+
+    density: float = 0.0
+
+
+class Online(Method):
     """The server keeps the dense weights; each round the model is their k/N largest in every layer."""
 
-    seed: int
-    uniform: bool
+    name = "online"
+    label = "Online learning"
+    colours, dash, place = ("#c07f00", "#f2b63c"), "3 3", 4
+    works = (Probe,)
 
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        masks = full_masks(model, names)
-        total = sum(sizes_of(masks).values())
-        return Chosen(masks, Memory(numbers=asdict(start(total)) | {"total": total}))
+    def first(self, network: Network) -> Chosen:
+        total = network.full_masks.size
+        return Chosen(network.full_masks, Memory(numbers=asdict(start(total)) | {"total": total}))
 
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask(probe_density=_number(memory, "probe") / _number(memory, "total"))
+    def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
+        return Probe(density=memory.number("probe") / memory.number("total"))
+
+    def train(self, work: Work, local: Local) -> Update:
+        assert isinstance(work, Probe)
+        batches = local.batches()
+        numbers = {"loss": local.loss(batches)}
+        # the smaller model is this one with more zeros in it
+        local.replace_state(prune_values(local.received, work.density))
+        numbers["probe_loss"] = local.loss(batches)
+        local.replace_state(local.received)
+        trained = local.steps(batches)
+        return Update(local.state, trained.loss, numbers=numbers)
+
+    def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
+        steps = self.config.training.local_steps
+        return [Steps(steps, live), Steps(2 * steps / 3, live)]
+
+    def check(self, work: Work, numbers: Numbers, masks: Masks) -> None:
+        if numbers.keys() != {"loss", "probe_loss"} or any(isinstance(n, list) for n in numbers.values()):
+            raise ValueError("must report the loss of the model received and of the one probed")
 
     def next(self, seen: Seen) -> Chosen:
-        dense = _dense(seen)
-        sizes = sizes_of(seen.masks)
-        total = sum(sizes.values())
-        search = self._advance(seen, sizes, total)
-        counts = layer_targets(search.k / total, sizes)
-        everywhere = {name: torch.ones_like(mask) for name, mask in seen.masks.items()}
-        masks = keep_largest_by_layer(magnitudes(dense, seen.masks), everywhere, counts)
-        weights = {**seen.weights, **{name: dense[name] * mask for name, mask in masks.items()}}
-        memory = Memory(numbers=asdict(search) | {"total": total}, tensors=dense)
-        return Chosen(masks, memory, weights)
+        dense, masks = _dense(seen), seen.state.masks
+        search = self._advance(seen)
+        counts = layer_targets(search.k / masks.size, masks)
+        sizes = {name: np.abs(weight).reshape(-1) for name, weight in dense.items()}
+        chosen = keep_largest_by_layer(Masks.full(masks.shapes), sizes, counts)
+        memory = Memory(asdict(search) | {"total": masks.size}, dense)
+        return Chosen(chosen, memory, SparseState.from_dense({**seen.state.values, **dense}, chosen))
 
-    def _advance(self, seen: Seen, sizes: Mapping[str, int], total: int) -> Search:
+    def _advance(self, seen: Seen) -> Search:
         numbers = {name: value for name, value in seen.memory.numbers.items() if name != "total"}
-        search = Search(**numbers)  # type: ignore[arg-type]
+        search, masks = Search(**numbers), seen.state.masks  # type: ignore[arg-type]
         cost, probe_cost = (
-            seen.time_model.seconds(layer_targets(k / total, sizes)) for k in (search.k, search.probe)
+            seen.time_model.seconds(layer_targets(k / masks.size, masks)) for k in (search.k, search.probe)
         )
-        losses = self._losses(seen.replies)
-        lots = torch.rand(2, generator=stream("online", self.seed, seen.round)).tolist()
-        return advance(search, *losses, cost, probe_cost, lots)
-
-    def _losses(self, replies: Sequence[Reply]) -> tuple[float, float]:
-        """Return the p_n-weighted loss of the model received and of the one probed."""
-        shares = [1 if self.uniform else reply.num_samples for reply in replies]
-        start_loss = sum(p * reply.start_loss for p, reply in zip(shares, replies, strict=True))
-        probe_loss = sum(p * reply.probe_loss for p, reply in zip(shares, replies, strict=True))
-        return start_loss / sum(shares), probe_loss / sum(shares)
+        loss, probe_loss = (_mean(seen.updates, name) for name in ("loss", "probe_loss"))
+        drawn = lots("online", self.config.run.seed, seen.round).uniform((2,)).tolist()
+        return advance(search, loss, probe_loss, cost, probe_cost, drawn)
 
 
-def _number(memory: Memory, name: str) -> float:
-    value = memory.numbers[name]
-    assert not isinstance(value, list)
-    return value
+def prune_values(state: SparseState, density: float) -> SparseState:
+    """Return the state with only each layer's largest |w| left, `density` of all its weights; masks stay."""
+    pruned = {}
+    for name, size in state.masks.sizes.items():
+        values = state.values[name]
+        pruned[name] = np.where(largest(np.abs(values), target_count(density, size)), values, np.float32(0))
+    return SparseState({**state.values, **pruned}, state.masks)
 
 
-def _dense(seen: Seen) -> dict[str, Tensor]:
+def _mean(updates: Sequence[Received], name: str) -> float:
+    """Return the p_n-weighted mean of a loss that the clients reported."""
+    return sum(update.share * float(update.numbers[name]) for update in updates)  # type: ignore[arg-type]
+
+
+def _dense(seen: Seen) -> Mapping[str, Array]:
     """Return the dense weights: trained where live, as they were when last live elsewhere."""
-    kept = seen.memory.tensors
+    kept = seen.memory.arrays
     return {
-        name: torch.where(mask, seen.weights[name], kept.get(name, seen.weights[name]))
-        for name, mask in seen.masks.items()
+        name: np.where(mask, seen.state.dense(name), kept[name]) if name in kept else seen.state.dense(name)
+        for name, mask in seen.state.masks.items()
     }
-
-
-def online(config: "Config") -> Pruner:
-    """Return online learning of the density; it needs no `pruning.density`."""
-    return Online(config.run.seed, config.training.weighting == "uniform")

@@ -6,57 +6,104 @@ Lym et al. 2019. Channels whose weights have all become tiny are removed every `
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+import numpy as np
 
-from prunefl.core.masks import full_masks
-from prunefl.methods import Chosen, Memory, Pruner, Seen
-from prunefl.rounds.asks import channel_norms
-from prunefl.rounds.messages import Ask
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.core.masks import Counts, Mask, Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.state import Array, Arrays, SparseState
+from prunefl.core.time_model import TimeModel
+from prunefl.local import Local
+from prunefl.methods.base import Chosen, Method, Numbers, Seen, Steps, Update, Work
 
 LASSO_SHARE = 0.2
+"""Of the first loss and lasso together."""
+
 TINY = 1e-4
 
+STEP_SHARE = 17.65 / 11.24 - 1
+"""What a group lasso over all channels adds to the full model's step: the paper's Conv-2 on a Raspberry Pi."""
 
-def channel_mask(weight: Tensor) -> Tensor:
-    """Return where neither output nor input channel is tiny; a layer's largest weight always lives."""
-    flat = weight.detach().abs().reshape(weight.shape[0], weight.shape[1], -1)
-    bound = min(TINY, float(flat.max()))
-    rows, columns = flat.amax((1, 2)) >= bound, flat.amax((0, 2)) >= bound
-    return (rows[:, None] & columns)[..., None].expand_as(flat).reshape(weight.shape).clone()
+FLOPS_PER_WEIGHT = 8
+"""Per live weight and step: two squared norms and their two gradients."""
 
 
 @dataclass(frozen=True)
-class PruneTrain(Pruner):
+class Lasso(Work):
+    """Train with a group lasso of this weight."""
+
+    strength: float = 0.0
+
+
+class PruneTrain(Method):
     """The lasso's weight is set once, so that it makes up a fifth of the first loss."""
 
-    interval: int
-    one_hot: bool
+    name = "prunetrain"
+    label = "PruneTrain"
+    colours, dash, place = ("#4361ee", "#8ea2ff"), "4 4", 13
+    works = (Lasso,)
 
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
-        weights = [model.get_parameter(name).detach() for name in names]
+    def first(self, network: Network) -> Chosen:
+        masks = network.full_masks
         # an untrained model guesses: log(classes), or log 2 for each class's own yes or no
-        loss = log(2 if self.one_hot else weights[-1].shape[0])
-        penalty = float(sum(map(channel_norms, weights)))
+        one_hot = self.config.training.loss == "onehot_bce"
+        loss = log(2 if one_hot else list(masks.shapes.values())[-1][0])
+        penalty = sum(sum(float(norms.sum()) for norms in channel_norms(network.first.dense(n))) for n in masks)
         strength = LASSO_SHARE / (1 - LASSO_SHARE) * loss / penalty
-        return Chosen(full_masks(model, names), Memory(numbers={"lasso": strength}))
+        return Chosen(masks, Memory(numbers={"lasso": strength}))
 
-    def ask(self, round: int, memory: Memory) -> Ask:
-        strength = memory.numbers["lasso"]
-        assert isinstance(strength, float)
-        return Ask(group_lasso=strength)
+    def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
+        return Lasso(strength=memory.number("lasso"))
+
+    def train(self, work: Work, local: Local) -> Update:
+        assert isinstance(work, Lasso)
+        strength = np.float32(work.strength)
+
+        def penalty(state: SparseState) -> Arrays:
+            # layers that have lost no channel yet
+            whole = [n for n, count in state.masks.counts.items() if count == state.masks.sizes[n]]
+            return {n: strength * lasso_gradient(state.dense(n)).reshape(-1) for n in whole}
+
+        trained = local.steps(local.batches(), penalty=penalty)
+        return Update(local.state, trained.loss)
+
+    def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
+        count = sum(live.values())
+        return [
+            Steps(
+                self.config.training.local_steps,
+                live,
+                extra_share=STEP_SHARE,
+                extra_flops=FLOPS_PER_WEIGHT * count,
+            )
+        ]
 
     def next(self, seen: Seen) -> Chosen:
-        if seen.round % self.interval:
-            return Chosen(seen.masks, seen.memory)
-        masks = {name: mask & channel_mask(seen.weights[name]) for name, mask in seen.masks.items()}
-        return Chosen(masks, seen.memory)
+        if seen.round % self.config.pruning.interval:
+            return Chosen(seen.state.masks, seen.memory)
+        masks = {name: mask & channel_mask(seen.state.dense(name)) for name, mask in seen.state.masks.items()}
+        return Chosen(Masks(masks), seen.memory)
 
 
-def prunetrain(config: "Config") -> Pruner:
-    """Return training with a group lasso and removal of dead channels."""
-    return PruneTrain(config.pruning.interval, config.training.loss == "onehot_bce")
+def channel_norms(weight: Array) -> tuple[Array, Array]:
+    """Return the Euclidean norms of a layer's input channels and of its output channels."""
+    squares = np.square(weight).reshape(*weight.shape[:2], -1).sum(2)
+    # the norm has no gradient at 0: a channel that is gone must not turn the others into NaN
+    return tuple(np.sqrt(np.maximum(squares.sum(side), np.float32(1e-24))) for side in (0, 1))  # type: ignore[return-value]
+
+
+def lasso_gradient(weight: Array) -> Array:
+    """Return the gradient of the summed channel norms, in the weight's shape."""
+    inputs, outputs = (1 / norms for norms in channel_norms(weight))
+    factor = outputs[:, None] + inputs[None, :]
+    gradient: Array = weight * factor.reshape(*factor.shape, *[1] * (weight.ndim - 2))
+    return gradient
+
+
+def channel_mask(weight: Array) -> Mask:
+    """Return where neither output nor input channel is tiny; a layer's largest weight always lives."""
+    flat = np.abs(weight).reshape(weight.shape[0], weight.shape[1], -1)
+    bound = min(TINY, float(flat.max()))
+    rows, columns = flat.max((1, 2)) >= bound, flat.max((0, 2)) >= bound
+    return np.broadcast_to((rows[:, None] & columns)[..., None], flat.shape).reshape(weight.shape).copy()

@@ -1,45 +1,45 @@
 """SNIP: prune once, after the first round, by how much a weight's removal would change the loss."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from torch import nn
+import numpy as np
 
-from prunefl.core.masks import full_masks
-from prunefl.methods import Chosen, Memory, Pruner, Seen
-from prunefl.methods.survivors import given_density, keep_largest, sizes_of, target_count
-from prunefl.rounds.messages import Ask
+from prunefl.core.masks import Counts
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.select import keep_largest, target_count
+from prunefl.core.time_model import TimeModel
+from prunefl.local import Local
+from prunefl.methods.base import Chosen, Method, Numbers, Seen, Steps, Update, Work
+from prunefl.methods.exchange import gradient_cost, train_and_report_gradient
 
-if TYPE_CHECKING:
-    from prunefl.config import Config
 
-
-@dataclass(frozen=True)
-class Snip(Pruner):
+class SNIP(Method):
     """The first round runs at full size and is charged so; the masks stay fixed after it."""
 
-    density: float
+    name = "snip"
+    label = "SNIP"
+    colours, dash, place = ("#1b7ab8", "#5cb8f2"), "", 2
+    needs_density = True
 
-    def first(self, model: nn.Module, names: Sequence[str], input_shape: Sequence[int]) -> Chosen:
+    def first(self, network: Network) -> Chosen:
         # the gradient that clients report is taken at these weights, so the score must use them too
-        parameters = dict(model.named_parameters())
-        start = {name: parameters[name].detach().clone() for name in names}
-        return Chosen(full_masks(model, names), Memory(tensors=start))
+        start = {name: network.first.values[name] for name in network.full_masks}
+        return Chosen(network.full_masks, Memory(arrays=start))
 
-    def ask(self, round: int, memory: Memory) -> Ask:
-        return Ask(report="gradient") if round == 1 else Ask()
+    def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
+        return Work(report="gradient" if round == 1 else "")
+
+    def train(self, work: Work, local: Local) -> Update:
+        return train_and_report_gradient(work, local)
+
+    def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
+        return gradient_cost(work, self.config.training.local_steps, live)
 
     def next(self, seen: Seen) -> Chosen:
-        if seen.round != 1:
-            return Chosen(seen.masks, seen.memory)
-        assert seen.statistic is not None
-        start = seen.memory.tensors
-        scores = {name: (start[name] * seen.statistic[name]).abs() for name in seen.masks}
-        count = target_count(self.density, sum(sizes_of(seen.masks).values()))
-        return Chosen(keep_largest(scores, seen.masks, count))
-
-
-def snip(config: "Config") -> Pruner:
-    """Return SNIP at `pruning.density`."""
-    return Snip(given_density(config))
+        masks = seen.state.masks
+        if seen.statistic is None:
+            return Chosen(masks, seen.memory)
+        start = seen.memory.arrays
+        scores = {name: np.abs(start[name] * seen.statistic[name].reshape(-1)) for name in masks}
+        return Chosen(keep_largest(masks, scores, target_count(self.config.pruning.density, masks.size)))

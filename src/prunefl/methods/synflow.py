@@ -1,62 +1,63 @@
 """SynFlow: prune before training, without data, so that no layer ever collapses."""
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from prunefl.core.masks import Masks, full_masks
-from prunefl.methods import Pruner
-from prunefl.methods.survivors import Fixed, given_density, keep_largest, sizes_of, target_count
-
-if TYPE_CHECKING:
-    from prunefl.config import Config
+from prunefl.core.masks import Masks
+from prunefl.core.network import Network
+from prunefl.core.select import Scores, keep_largest, target_count
+from prunefl.methods.base import Chosen, Method
 
 STEPS = 100
 
 
-def synflow_masks(
-    model: nn.Module, names: Sequence[str], input_shape: Sequence[int], density: float, steps: int = STEPS
-) -> Masks:
+class SynFlow(Method):
+    """Fixed masks at `pruning.density`, chosen at the server."""
+
+    name = "synflow"
+    label = "SynFlow"
+    colours, dash, place = ("#3a9d5d", "#6fd695"), "7 3 2 3", 3
+    needs_density = True
+
+    def first(self, network: Network) -> Chosen:
+        return Chosen(synflow_masks(network, self.config.pruning.density))
+
+
+def synflow_masks(network: Network, density: float, steps: int = STEPS) -> Masks:
     """Return masks with exactly density * N live weights, pruned to density^(k/steps) at step k."""
-    magnitude = _magnitude_model(model)
-    start = {name: magnitude.get_parameter(name).detach().clone() for name in names}
-    masks: Masks = full_masks(model, names)
-    total = sum(sizes_of(masks).values())
+    magnitude, masks = _magnitude_model(network.module), network.full_masks
     for step in range(1, steps + 1):
-        scores = _scores(magnitude, start, masks, input_shape)
-        masks = keep_largest(scores, masks, target_count(density ** (step / steps), total))
+        flow = _flow(magnitude, masks, network)
+        scores = {name: score.reshape(-1)[masks[name].reshape(-1)] for name, score in flow.items()}
+        masks = keep_largest(masks, scores, target_count(density ** (step / steps), masks.size))
     return masks
 
 
-def _magnitude_model(model: nn.Module) -> nn.Module:
+def _magnitude_model(module: Any) -> Any:
     """Return a float64 copy that holds |θ|: the product of eleven layers' weights leaves float32."""
-    magnitude = copy.deepcopy(model).double().eval()
+    import torch
+
+    magnitude = copy.deepcopy(module).double().eval()
     with torch.no_grad():
         for tensor in (*magnitude.parameters(), *magnitude.buffers()):
             tensor.abs_()
     return magnitude
 
 
-def _scores(
-    magnitude: nn.Module, start: dict[str, Tensor], masks: Masks, input_shape: Sequence[int]
-) -> dict[str, Tensor]:
+def _flow(magnitude: Any, masks: Masks, network: Network) -> Mapping[str, Scores]:
     """Return |∂R/∂θ ⊙ θ| with R = Σ f(1) at the masked weights."""
-    weights = {name: start[name] * mask for name, mask in masks.items()}
+    import torch
+
+    weights = {n: magnitude.get_parameter(n).detach() * torch.tensor(mask) for n, mask in masks.items()}
     for weight in weights.values():
         weight.requires_grad_()
-    ones = torch.ones(1, *input_shape, dtype=torch.float64)
+    ones = torch.ones(1, *network.input_shape, dtype=torch.float64)
     flow = torch.func.functional_call(magnitude, weights, (ones,)).sum()
     gradients = torch.autograd.grad(flow, list(weights.values()))
     return {
-        name: (gradient * weights[name]).detach().abs()
+        name: np.abs((gradient * weights[name]).detach().numpy())
         for name, gradient in zip(weights, gradients, strict=True)
     }
-
-
-def synflow(config: "Config") -> Pruner:
-    """Return SynFlow at `pruning.density`."""
-    density = given_density(config)
-    return Fixed(lambda model, names, shape: synflow_masks(model, names, shape, density))

@@ -1,125 +1,99 @@
-"""A client's half of the round: unpack, train locally, pack. State in, state out; no engine here."""
+"""A client's half of the round: unpack, do the method's work, pack. State in, state out; no engine here."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-import torch
-from torch import Tensor, nn
+from dataclasses import dataclass, field
 
 from prunefl import wire
 from prunefl.config import Config
-from prunefl.core import importance
-from prunefl.core.masks import Masks, digest
-from prunefl.core.randomness import generator
+from prunefl.core.masks import Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.randomness import derived_seed
 from prunefl.data import Samples
-from prunefl.local import torch_backend as sparse
-from prunefl.local.torch_backend.losses import LOSSES
-from prunefl.local.torch_backend.threads import running_threads
-from prunefl.local.torch_backend.trainer import Trainer
-from prunefl.rounds import asks, packing
-from prunefl.rounds.initial import initial_pruning
-from prunefl.rounds.messages import Order, Reply, State
-
-Batch = tuple[Tensor, Tensor]
+from prunefl.local import Backend, Local, OnPass
+from prunefl.methods import Method, Update
+from prunefl.rounds.messages import Order, Reply
 
 
 @dataclass(frozen=True)
 class ClientState:
-    """What a client remembers between its rounds. It belongs to the client, not to a slot (SPEC 11).
+    """What a client remembers between its rounds. It belongs to the client, not to a slot (docs/method.md 11).
 
     Attributes:
-        masks: the masks it trained last; a values-only message speaks of these.
-        sums: importance summed since the last reconfiguration, for all parameters; empty if none.
-        steps: how many mini-batches are in the sums.
+        masks: the masks that it was sent last; a values-only message speaks of these. None before the first.
+        memory: what the method's client half wants to find again.
         residual: what quantisation has kept from the server so far.
     """
 
-    masks: Masks = field(default_factory=dict)
-    sums: State = field(default_factory=dict)
-    steps: int = 0
+    masks: Masks | None = None
+    memory: Memory = field(default_factory=Memory)
     residual: wire.Residual | None = None
 
 
-def handle(
-    order: Order, client: int, state: ClientState, data: Samples, trainer: Trainer, config: Config
-) -> tuple[Reply, ClientState]:
+@dataclass(frozen=True)
+class Client:
+    """A client as it stands ready for orders: its samples, and what trains there. One backend may serve many."""
+
+    number: int
+    samples: Samples
+    network: Network
+    backend: Backend
+    method: Method
+    config: Config
+    on_pass: OnPass = lambda done, most, density: None
+
+
+def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
     """Return the client's answer to an order, and its state afterwards.
 
     Raises:
         wire.WireError: the order speaks of masks that this client does not have; it needs the whole state.
     """
-    known = {digest(state.masks): state.masks} if state.masks else {}
-    values, masks = wire.unpack(order.model, trainer.template, known)
+    known = {} if state.masks is None else {state.masks.digest: state.masks}
+    received = wire.unpack(order.model, client.network.template, known)
     started = time.perf_counter()
-    trainer.generator = generator(config.run.seed, "dropout", order.round, client)
-    if order.initial is not None:
-        with running_threads(config.initial.threads or config.run.threads):
-            reply = initial_pruning(order, client, data, trainer, values, masks, config)
-        return replace(reply, seconds=time.perf_counter() - started), ClientState()
-    criterion = LOSSES[config.training.loss]
-    batches = draw_batches(data, order.round, client, config)
-    reply = Reply(client, order.round, len(data), loss=0.0, model=b"")
-    reply = asks.before_training(reply, order.ask, trainer, values, masks, batches, criterion)
-    values, own_masks = asks.own_model(order.ask, trainer, values, masks, batches, criterion)
-    model = trainer.load(values, own_masks)
-    if state.sums and digest(state.masks) != digest(masks):
-        # the server has chosen anew without us: what was summed speaks of another model
-        state = replace(state, sums={}, steps=0)
-    state = replace(state, masks=masks)
-    if order.ask.collect:
-        state = _with_open_sums(state, trainer, len(batches))
-    loss, gradients = local_update(model, batches, order, state, config)
-    trained, own_masks = asks.after_training(order, model, own_masks, gradients)
-    reply = replace(reply, loss=loss, seconds=time.perf_counter() - started)
-    return _packed(reply, order, trained, own_masks, state, config)
+    client.backend.seed(derived_seed(client.config.run.seed, "dropout", order.round, client.number))
+    client.backend.load(received)
+    local = Local(
+        client=client.number,
+        round=order.round,
+        rate=order.learning_rate,
+        received=received,
+        memory=state.memory,
+        same_masks=state.masks == received.masks,
+        config=client.config,
+        template=client.network.template,
+        classes=client.network.classes,
+        samples=client.samples,
+        backend=client.backend,
+        on_pass=client.on_pass,
+    )
+    update = client.method.train(order.work, local)
+    return _pack(order, client, update, time.perf_counter() - started, ClientState(received.masks, update.memory, state.residual))
 
 
-def draw_batches(data: Samples, round: int, client: int, config: Config) -> list[Batch]:
-    """Return the round's mini-batches: samples without replacement, starting over when the data runs out."""
-    source = generator(config.run.seed, "batches", round, client)
-    steps, size = config.training.local_steps, min(config.training.batch_size, len(data))
-    shuffles = -(-steps * size // len(data))
-    order = torch.cat([torch.randperm(len(data), generator=source) for _ in range(shuffles)])
-    return [data.batch(indices, source) for indices in order[: steps * size].split(size)]
-
-
-def local_update(
-    model: nn.Module, batches: Sequence[Batch], order: Order, state: ClientState, config: Config
-) -> tuple[float, State]:
-    """Train in place: one SGD step a batch, w' - lr * g at live positions, g*g added at all (Algorithm 1).
-
-    Returns:
-        The mean loss, and the summed gradient at all positions where `dense_update` asks for it.
-    """
-    criterion, ask = LOSSES[config.training.loss], order.ask
-    optimizer = sparse.SGD(model.parameters(), lr=order.learning_rate)
-    gradients = asks.empty_gradients(ask, state.masks)
-    total = 0.0
-    model.train()
-    with sparse.collect_gradients(model, state.sums if ask.collect else gradients, mode=asks.mode(ask)):
-        for inputs, labels in batches:
-            optimizer.zero_grad()
-            loss = criterion(model(inputs), labels)
-            (loss + asks.group_lasso(model, ask, state.masks)).backward()
-            optimizer.step()
-            total += float(loss.detach())
-    return total / len(batches), gradients or {}
-
-
-def _with_open_sums(state: ClientState, trainer: Trainer, steps: int) -> ClientState:
-    """Return the state with sums that so many steps will be added to; a copy: state in, state out."""
-    sums = state.sums or importance.empty_sums(trainer.parameter_shapes)
-    return replace(state, sums={n: total.clone() for n, total in sums.items()}, steps=state.steps + steps)
-
-
-def _packed(
-    reply: Reply, order: Order, trained: State, masks: Masks, state: ClientState, config: Config
+def _pack(
+    order: Order, client: Client, update: Update, seconds: float, state: ClientState
 ) -> tuple[Reply, ClientState]:
-    """Return the reply with its bytes, and the state with what was reported taken out of it."""
-    packed, residual = packing.packed(trained, masks, state.masks, config.wire.precision, state.residual)
-    if order.ask.report == "importance":
-        mean = importance.mean(state.sums, state.steps)
-        reply = replace(reply, statistic=wire.pack_importance(mean, precision=config.wire.importance))
-        state = replace(state, sums={}, steps=0)
-    return replace(reply, model=packed), replace(state, residual=residual)
+    """Return the reply with its bytes, and the state with what rounding has kept back."""
+    config = client.config.wire
+    # what is sent before the first round is a whole model, once: it is sent exactly
+    precision = config.precision if order.round else "float32"
+    model, residual = wire.pack_with_feedback(
+        update.state, state.residual, known=state.masks, precision=precision
+    )
+    statistic = b""
+    if update.statistic is not None:
+        wanted = config.importance if order.work.report == "importance" else "float32"
+        statistic = wire.pack_importance(update.statistic, precision=wanted)
+    reply = Reply(
+        client.number,
+        order.round,
+        len(client.samples),
+        update.loss,
+        model,
+        statistic,
+        update.numbers,
+        seconds,
+    )
+    return reply, ClientState(state.masks, state.memory, residual)

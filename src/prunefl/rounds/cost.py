@@ -1,24 +1,38 @@
-"""What a round is charged (SPEC, the time model): every step computed, every byte sent, in every method."""
+"""What a round is charged (docs/method.md, the clock): every step computed, every byte sent, in every method.
 
-from collections.abc import Mapping, Sequence
+Bytes are `len(packed)`, never an estimate. A round lasts as long as its slowest participant, and the split
+that is kept is that participant's, so that its parts add up to the round.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prunefl.core.masks import live_counts
-from prunefl.devices import Device, fastest
-from prunefl.models.flops import step_flops
-from prunefl.rounds.clock import Seconds, jitter_factor, participant_seconds, slowest
-from prunefl.rounds.messages import InitialPlan, Order, Reply
+from prunefl.core.masks import Counts
+from prunefl.core.randomness import stream
+from prunefl.devices import Device
+from prunefl.methods import Steps
+from prunefl.rounds.messages import Order
+from prunefl.rounds.updates import Collected
 
 if TYPE_CHECKING:
     from prunefl.rounds.server import ServerState, Setup
 
 
-LASSO_SHARE = 17.65 / 11.24 - 1
-"""What a group lasso over all channels adds to the full model's step: the paper's Conv-2 on a Raspberry Pi."""
+@dataclass(frozen=True)
+class Seconds:
+    """Seconds of a participant's round, or of a whole round, by what they were spent on."""
 
-LASSO_FLOPS = 8
-"""Per live weight and step: two squared norms and their two gradients."""
+    compute: float = 0.0
+    download: float = 0.0
+    upload: float = 0.0
+    overhead: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.compute + self.download + self.upload + self.overhead
 
 
 @dataclass(frozen=True)
@@ -50,97 +64,103 @@ class Totals:
         )
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Some training steps of the same cost; a forward pass alone is a third of a step."""
-
-    steps: float
-    live: Mapping[str, int]
-    full_gradient: bool
-    lasso: bool = False
-
-
-def initial_client(setup: "Setup", plan: InitialPlan) -> int:
-    """Return who prunes first: the config's choice, or the fastest that has enough samples (SPEC 8)."""
-    chosen = setup.config.initial.client
-    if chosen >= 0:
-        held = setup.num_samples[chosen]
-        if held < plan.samples:
-            raise ValueError(
-                f"initial.samples={plan.samples}, must be <= {held}, what initial.client={chosen} has"
-            )
-        return chosen
-    enough = [n for n, count in enumerate(setup.num_samples) if count >= plan.samples]
-    if not enough:
-        most = max(setup.num_samples)
-        raise ValueError(f"initial.samples={plan.samples}, must be <= {most}, the most that a client has")
-    return fastest(setup.devices, enough)
-
-
-def of_round(
-    setup: "Setup",
-    state: "ServerState",
-    orders: Mapping[int, Order],
-    replies: Sequence[Reply],
-    sent: Mapping[int, tuple[int, ...]],
+def charge_round(
+    setup: "Setup", state: "ServerState", orders: Mapping[int, Order], collected: Collected
 ) -> Charge:
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
-    live = live_counts(state.masks)
-    stretches = {r.client: _stretches(setup, orders[r.client], r, live) for r in replies}
-    spent = slowest(
-        _seconds(setup, orders[r.client], r.client, stretches[r.client], sent[r.client]) for r in replies
-    )
+    live = state.sparse.masks.counts
+    spent = {
+        update.client: setup.method.cost(orders[update.client].work, live, update.numbers)
+        for update in collected.updates
+    }
+    round = next(iter(orders.values())).round
     # What one client computes before the first round is shared out over a cohort, as a round's work is.
     usual = setup.config.training.participants or len(setup.devices)
-    cohort = len(replies) if state.pruned else usual
+    cohort = len(collected.updates) if round else usual
     return Charge(
-        seconds=spent,
-        bytes_up=sum(sum(sizes) for sizes in sent.values()),
+        seconds=find_slowest(
+            _participant(setup, orders[client], client, steps, collected.sent[client])
+            for client, steps in spent.items()
+        ),
+        bytes_up=sum(sum(sizes) for sizes in collected.sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
-        flops=sum(_flops(setup, stretches[reply.client]) for reply in replies) / cohort,
+        flops=sum(_count_flops(setup, steps) for steps in spent.values()) / cohort,
     )
 
 
-def _stretches(setup: "Setup", order: Order, reply: Reply, live: Mapping[str, int]) -> list[Stretch]:
-    """Return all that this client computed."""
-    if reply.segments:
-        ordinary = [Stretch(s.steps - s.full_steps, s.live, full_gradient=False) for s in reply.segments]
-        return ordinary + [Stretch(s.full_steps, s.live, full_gradient=True) for s in reply.segments]
-    steps, ask = setup.config.training.local_steps, order.ask
-    done = [Stretch(steps, live, ask.collect or ask.dense_update, ask.group_lasso > 0)]
-    if ask.report == "gradient":
-        done.append(Stretch(steps, live, full_gradient=True))
-    if ask.swap:
-        done.append(Stretch(1, live, full_gradient=True))
-    if ask.probe_density:
-        done.append(Stretch(2 * steps / 3, live, full_gradient=False))
-    return done
-
-
-def _seconds(
-    setup: "Setup", order: Order, client: int, stretches: Sequence[Stretch], sent: Sequence[int]
+def _participant(
+    setup: "Setup", order: Order, client: int, work: Sequence[Steps], sent: Sequence[int]
 ) -> Seconds:
-    device, seed = setup.devices[client], setup.config.run.seed
-    compute = sum(s.steps * _step_seconds(setup, device, s) for s in stretches)
-    jitter = jitter_factor(device, seed, order.round, client)
+    device, total = setup.devices[client], sum(setup.network.full_masks.sizes.values())
+    compute = sum(steps.count * _step_seconds(device, steps, total) for steps in work)
+    jitter = draw_jitter(device, setup.config.run.seed, order.round, client)
     return participant_seconds(device, compute, [len(order.model)], sent, jitter)
 
 
-def _step_seconds(setup: "Setup", device: Device, stretch: Stretch) -> float:
-    seconds = device.step_seconds(stretch.live, stretch.full_gradient)
-    if not stretch.lasso:
+def _step_seconds(device: Device, steps: Steps, total: int) -> float:
+    seconds = device.step_seconds(steps.live, steps.full_gradient)
+    if not steps.extra_share:
         return seconds
-    density = sum(stretch.live.values()) / sum(setup.layer_sizes.values())
-    return seconds + LASSO_SHARE * density * device.dense_step_seconds()
+    return seconds + steps.extra_share * sum(steps.live.values()) / total * device.dense_step_seconds()
 
 
-def _flops(setup: "Setup", stretches: Sequence[Stretch]) -> float:
-    batch, total = setup.config.training.batch_size, setup.layer_sizes
+def _count_flops(setup: "Setup", work: Sequence[Steps]) -> float:
+    batch, network = setup.config.training.batch_size, setup.network
     return sum(
-        s.steps
+        steps.count
         * (
-            sum(step_flops(setup.positions, s.live, total, batch, s.full_gradient).values())
-            + (LASSO_FLOPS * sum(s.live.values()) if s.lasso else 0)
+            sum(step_flops(network.positions, steps.live, network.full_masks.sizes, batch, steps.full_gradient).values())
+            + steps.extra_flops
         )
-        for s in stretches
+        for steps in work
     )
+
+
+def step_flops(
+    positions: Mapping[str, int], live: Counts, total: Counts, batch: int, full_weight_gradient: bool
+) -> dict[str, int]:
+    """Return the FLOPs of one training step by layer, as the paper counts them (its appendix on FLOPs).
+
+    Two per multiply-add: 2·n_in·n_out·batch·d forward, the same for the gradient of the input, and for the
+    gradient of the weights d where it is computed at live positions only, 1 where it is full.
+
+    Args:
+        positions: of each layer, see `Network`.
+        live: live weights of each layer.
+        total: all weights of each layer, live or not.
+        full_weight_gradient: whether the weight gradient is computed at pruned positions too.
+    """
+    return {
+        name: 2 * batch * where * (2 * live[name] + (total[name] if full_weight_gradient else live[name]))
+        for name, where in positions.items()
+    }
+
+
+def participant_seconds(
+    device: Device, compute: float, downloads: Iterable[int], uploads: Iterable[int], jitter: float = 1.0
+) -> Seconds:
+    """Return what a round takes on one device.
+
+    Args:
+        compute: seconds of its steps, from `Device.step_seconds`.
+        downloads, uploads: bytes of each message from and to the server.
+        jitter: from `draw_jitter`.
+    """
+    return Seconds(
+        compute * jitter,
+        sum(device.link.download_seconds(size) for size in downloads),
+        sum(device.link.upload_seconds(size) for size in uploads),
+        device.overhead,
+    )
+
+
+def draw_jitter(device: Device, seed: int, round: int, client: int) -> float:
+    """Return by how much this client is slower or faster in this round; the same whoever else takes part."""
+    if device.jitter == 0:
+        return 1.0
+    return math.exp(device.jitter * float(stream(seed, "jitter", round, client).normal(1)[0]))
+
+
+def find_slowest(participants: Iterable[Seconds]) -> Seconds:
+    """Return the seconds of a round: those of the participant that everybody waits for."""
+    return max(participants, key=lambda seconds: seconds.total, default=Seconds())

@@ -1,26 +1,25 @@
 """The server's half of the round: orders out, replies in, next masks. State in, state out; no engine."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-
-from torch import nn
+from typing import Any
 
 from prunefl import wire
 from prunefl.config import Config
 from prunefl.core import schedule
-from prunefl.core.masks import DenseView, Masks, digest, remask
-from prunefl.core.randomness import draw_clients
+from prunefl.core.masks import Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
 from prunefl.core.refit import Evidence
-from prunefl.core.time_json import to_json
+from prunefl.core.state import SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.devices import Device
-from prunefl.local import torch_backend as sparse
-from prunefl.methods import Chosen, Memory, Pruner, Seen
-from prunefl.rounds import cost as charges
-from prunefl.rounds import observed, packing
-from prunefl.rounds.cost import Charge, Totals
-from prunefl.rounds.messages import Order, Reply, Segment, State
-from prunefl.rounds.updates import Collected, collect
+from prunefl.methods import Chosen, Clients, Method, Seen, Work
+from prunefl.rounds import refit
+from prunefl.rounds.answers import check_chosen, check_work
+from prunefl.rounds.cost import Charge, Totals, charge_round
+from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.updates import collect_updates
 
 REMEMBERED_MASKS = 3
 """How many former masks the server keeps, to send a change instead of a whole pattern."""
@@ -31,34 +30,27 @@ class Setup:
     """What does not change during a run.
 
     Attributes:
-        model: the network with its first weights.
-        names: its prunable weights.
         num_samples: D_n of every client.
         devices: the device of every client.
         time_model: T(M) of the fleet.
-        positions: output positions of a sample at which each weight of a layer works, for FLOPs.
-        layer_sizes: weights of each prunable layer.
         cut: how the data was divided among the clients, in words.
+        measured: break-even densities that decide which layers compute sparsely, and with it bits; they grow as layers
+            are met, and are saved with the run.
     """
 
     config: Config
-    model: nn.Module
-    input_shape: tuple[int, ...]
-    classes: int
+    network: Network
+    method: Method
     num_samples: Sequence[int]
     devices: Sequence[Device]
     time_model: TimeModel
-    template: wire.Template
-    names: Sequence[str]
-    pruner: Pruner
-    positions: Mapping[str, int]
-    layer_sizes: Mapping[str, int]
-    cut: str
+    cut: str = ""
+    measured: MutableMapping[str, float] = field(default_factory=dict)
 
     @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Shape of a mini-batch."""
-        return (self.config.training.batch_size, *self.input_shape)
+    def clients(self) -> Clients:
+        """The clients as a method sees them."""
+        return Clients(self.num_samples, [device.dense_step_seconds() for device in self.devices])
 
 
 @dataclass(frozen=True)
@@ -66,22 +58,19 @@ class ServerState:
     """What does. It is all that a checkpoint holds, beside the clients' own state.
 
     Attributes:
-        round: rounds completed.
-        pruned: whether initial pruning is behind us, or not wanted.
-        values: the model: live values in row-major order where there is a mask, whole tensors elsewhere.
+        sparse: the model.
+        round: the last round completed; -1 where a stage before round 1 is still to come.
         known: client -> digest of the masks that it is known to hold.
         past: masks by digest, the present ones included, the latest last.
         residual: what quantisation has kept from the clients so far.
         evidence: what round times have told of each kind of device (time.refit), by its first client.
     """
 
-    values: State
-    masks: Masks
-    round: int = 0
-    pruned: bool = False
+    sparse: SparseState
+    round: int
+    memory: Memory
     known: Mapping[int, bytes] = field(default_factory=dict)
     past: Mapping[bytes, Masks] = field(default_factory=dict)
-    memory: Memory = field(default_factory=Memory)
     residual: wire.Residual | None = None
     totals: Totals = field(default_factory=Totals)
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
@@ -89,48 +78,51 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round came to, for the records."""
+    """What a round came to, for the records; round 0 is the stage before the first.
+
+    Attributes:
+        notes: what the method wants to have in the record.
+    """
 
     round: int
     cohort: Sequence[int]
     loss: float
     charge: Charge
-    collected: bool
-    """Whether clients collected importance."""
     reconfigured: bool
     refused: Mapping[int, str]
-    segments: Sequence[Segment]
+    notes: Mapping[str, Any]
 
 
 def start(setup: Setup) -> ServerState:
-    """Return the state before the first round."""
-    weights = sparse.state_of(setup.model)
-    chosen = setup.pruner.first(setup.model, setup.names, setup.input_shape)
-    state = ServerState(weights, chosen.masks, pruned=setup.pruner.initial() is None)
-    return _with_masks(setup, state, chosen, full_weights=weights)
+    """Return the state before the first round; what a method cannot answer is found here."""
+    chosen, first = setup.method.first(setup.network), setup.network.first
+    check_chosen(setup.method, "first", chosen, setup.network)
+    state = ServerState(first, setup.method.first_round - 1, chosen.memory)
+    state = _with_masks(setup, state, chosen)
+    round, work = _next_work(setup, state)
+    setup.method.cohort(round, setup.clients)
+    check_work(setup.method, work, state.sparse.masks.counts)
+    return state
 
 
 def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int, Order]]:
     """Return the orders of the next round by client, and the state with what quantisation kept back."""
-    config, plan = setup.config, setup.pruner.initial()
-    round = state.round + 1 if state.pruned else 0
-    if state.pruned or plan is None:
-        cohort = draw_clients(config.run.seed, round, len(setup.devices), config.training.participants)
-        order = Order(
-            round, schedule.learning_rate(round, config), b"", setup.pruner.ask(round, state.memory)
-        )
-    else:
-        cohort = [charges.initial_client(setup, plan)]
-        rate = schedule.learning_rate(1, config)
-        order = Order(0, rate, b"", initial=plan, time_model=to_json(setup.time_model))
-    packed, residual = _packed_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
-    orders = {client: replace(order, model=packed[state.known.get(client, b"")]) for client in cohort}
+    round, work = _next_work(setup, state)
+    cohort = setup.method.cohort(round, setup.clients)
+    rate = schedule.learning_rate(max(1, round), setup.config)
+    packed, residual = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
+    orders = {c: Order(round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
     return replace(state, residual=residual), orders
+
+
+def _next_work(setup: Setup, state: ServerState) -> tuple[int, Work]:
+    round = state.round + 1
+    return round, setup.method.work(round, state.memory, refit.fleet_time_model(setup, state))
 
 
 def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:
     """Return the order with the whole state in it, for a client that does not have the masks we thought."""
-    return replace(order, model=_packed_by_known(setup, state, {b""})[0][b""])
+    return replace(order, model=_pack_by_known(setup, state, {b""})[0][b""])
 
 
 def finish_round(
@@ -141,74 +133,59 @@ def finish_round(
     Raises:
         RoundFailed: fewer good replies than the quorum; the state given stays valid.
     """
-    got = collect(setup.config, setup.template, state.values, state.masks, orders, replies)
-    charge = charges.of_round(setup, state, orders, got.replies, got.sent)
-    here = digest(state.masks)
-    known = {**state.known, **{reply.client: here for reply in got.replies}}
+    method, work = setup.method, next(iter(orders.values())).work
+    got = collect_updates(method, setup.network.template, state.sparse, orders, replies)
+    charge = charge_round(setup, state, orders, got)
+    here = state.sparse.masks
+    known = {**state.known, **{update.client: here.digest for update in got.updates}}
     state = replace(state, known=known, totals=state.totals.plus(charge))
-    state = replace(state, evidence=observed.after_round(setup, state, orders, got))
-    if not state.pruned:
-        state = replace(state, pruned=True)
-        chosen = Chosen(got.masks, state.memory, weights=got.values)
-    else:
-        state = replace(state, round=state.round + 1, values=got.values, masks=got.masks)
-        chosen = setup.pruner.next(_seen(setup, state, got, charge))
-    reconfigured = digest(chosen.masks) != here
-    state = _with_masks(setup, state, chosen, full_weights=None)
+    state = replace(state, evidence=refit.observe_round(setup, state, orders, got))
+    combined = method.combine(work, state.sparse, got.updates, state.memory)
+    state = replace(state, round=state.round + 1, sparse=combined.state)
+    seen = Seen(
+        state.round,
+        work,
+        combined.state,
+        got.statistic,
+        got.updates,
+        charge.seconds.total,
+        combined.memory,
+        refit.fleet_time_model(setup, state),
+    )
+    chosen = method.next(seen)
+    check_chosen(method, "next", chosen, setup.network)
+    state = _with_masks(setup, state, chosen)
     return state, Outcome(
         state.round,
         sorted(orders),
         got.loss,
         charge,
-        collected=any(order.ask.collect for order in orders.values()),
-        reconfigured=reconfigured,
+        reconfigured=chosen.masks != here,
         refused=got.refused,
-        segments=got.replies[0].segments,
+        notes=chosen.notes,
     )
 
 
-def _seen(setup: Setup, state: ServerState, got: Collected, charge: Charge) -> Seen:
-    weights = DenseView(state.values, state.masks)
-    return Seen(
-        state.round,
-        weights,
-        state.masks,
-        got.statistic,
-        got.replies,
-        charge.seconds.total,
-        state.memory,
-        observed.time_model(setup, state),
-    )
-
-
-def _with_masks(setup: Setup, state: ServerState, chosen: Chosen, full_weights: State | None) -> ServerState:
-    """Return the state with these masks: survivors keep their values, others start at zero (SPEC 7)."""
-    if chosen.weights is not None:
-        values = {
-            n: v if n not in chosen.masks or v.dim() == 1 else v[chosen.masks[n]]
-            for n, v in chosen.weights.items()
-        }
-    elif chosen.masks is state.masks and full_weights is None:
-        values = state.values
-    else:
-        weights = full_weights or DenseView(state.values, state.masks)
-        source = schedule.regrowth(setup.config, state.round)
-        values = remask(weights, state.masks, chosen.masks, *source)
-    past = {**state.past}
-    past.pop(digest(chosen.masks), None)
-    past[digest(chosen.masks)] = chosen.masks
+def _with_masks(setup: Setup, state: ServerState, chosen: Chosen) -> ServerState:
+    """Return the state with these masks: survivors keep their values, others start at zero (docs/method.md 7)."""
+    regrowth = schedule.regrowth(setup.config, max(0, state.round))
+    sparse = chosen.state or state.sparse.remask(chosen.masks, *regrowth)
+    past = {digest: masks for digest, masks in state.past.items() if digest != sparse.masks.digest}
+    past[sparse.masks.digest] = sparse.masks
     past = dict(list(past.items())[-REMEMBERED_MASKS:])
-    return replace(state, values=values, masks=chosen.masks, memory=chosen.memory, past=past)
+    return replace(state, sparse=sparse, memory=chosen.memory, past=past)
 
 
-def _packed_by_known(
+def _pack_by_known(
     setup: Setup, state: ServerState, digests: set[bytes]
 ) -> tuple[dict[bytes, bytes], wire.Residual | None]:
     """Return the model packed for holders of each of these masks (b"" for none), and the residual."""
     precision = setup.config.wire.precision
     made = {
-        name: packing.packed(state.values, state.masks, state.past.get(name), precision, state.residual)
-        for name in sorted(digests)
+        digest: wire.pack_with_feedback(
+            state.sparse, state.residual, known=state.past.get(digest), precision=precision
+        )
+        for digest in sorted(digests)
     }
     residual = next(iter(made.values()))[1]
-    return {name: packed for name, (packed, _) in made.items()}, residual
+    return {digest: packed for digest, (packed, _) in made.items()}, residual

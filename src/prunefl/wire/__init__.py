@@ -3,18 +3,13 @@
 from prunefl.wire.describe import Description, describe
 from prunefl.wire.errors import WireError
 from prunefl.wire.importance import pack_importance, unpack_importance
-from prunefl.wire.live import State, dense
 from prunefl.wire.packing import Residual, pack, pack_with_feedback
-from prunefl.wire.template import Template
 from prunefl.wire.unpacking import unpack
 
 __all__ = [
     "Description",
     "Residual",
-    "State",
-    "Template",
     "WireError",
-    "dense",
     "describe",
     "pack",
     "pack_importance",

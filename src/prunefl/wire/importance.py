@@ -1,21 +1,22 @@
-"""Importance (SPEC 1) as bytes: of all positions, live or pruned, and of all parameters."""
+"""Importance (docs/method.md 1) as bytes: of all positions, live or pruned, and of all parameters."""
 
+import math
 from collections.abc import Mapping
 
-from torch import Tensor
-
+from prunefl.core.masks import Shape
+from prunefl.core.network import Template, digest_shapes
+from prunefl.core.state import Array, Arrays
 from prunefl.wire import format, values
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Header, Layer
-from prunefl.wire.template import Shape, Template, digest_of, size_of
 from prunefl.wire.unpacking import open_message
 
 
-def pack_importance(importance: Mapping[str, Tensor], precision: str = "float32") -> bytes:
+def pack_importance(importance: Arrays, precision: str = "float32") -> bytes:
     """Return the message that brings importance to the server.
 
     Args:
-        importance: float32 tensors in the parameters' own shapes: of all parameters, or of the prunable ones.
+        importance: float32 arrays in the parameters' own shapes: of all parameters, or of the prunable ones.
         precision: "float32", or "log8": a byte a value, within 4.6 % down to 2^-31 of the
             layer's largest; what is smaller is zero.
     """
@@ -24,14 +25,14 @@ def pack_importance(importance: Mapping[str, Tensor], precision: str = "float32"
         raise WireError("argument", f"precision={precision!r}, must be one of {choices}")
     names = sorted(importance)
     flat = [values.flat(name, importance[name]) for name in names]
-    shapes = {name: tuple(importance[name].shape) for name in names}
+    shapes = {name: importance[name].shape for name in names}
     layers = tuple(Layer("dense", part.size, part.size) for part in flat)
-    header = Header("importance", precision, digest_of(shapes), format.NO_MASKS, format.NO_MASKS, 0, layers)
+    header = Header("importance", precision, digest_shapes(shapes), format.NO_MASKS, format.NO_MASKS, 0, layers)
     coded = [values.encode(name, part, precision) for name, part in zip(names, flat, strict=True)]
     return format.build(header, [], coded)
 
 
-def unpack_importance(data: bytes, template: Template, *, signed: bool = False) -> dict[str, Tensor]:
+def unpack_importance(data: bytes, template: Template, *, signed: bool = False) -> dict[str, Array]:
     """Return the importance of a message, in the parameters' shapes and the template's order.
 
     Args:
@@ -41,7 +42,7 @@ def unpack_importance(data: bytes, template: Template, *, signed: bool = False) 
     header = message.header
     shapes = _expected(header, template)
     names, choices = sorted(shapes), values.IMPORTANCE_PRECISIONS
-    if [layer.size for layer in header.layers] != [size_of(shapes[name]) for name in names] or header.rest:
+    if [layer.size for layer in header.layers] != [math.prod(shapes[name]) for name in names] or header.rest:
         raise WireError("counts", "the message's counts are not those of the model")
     if any(layer.kind != "dense" for layer in header.layers) or header.precision not in choices:
         raise WireError("corrupted", f"importance in {header.precision}, or with a pattern")
@@ -53,7 +54,7 @@ def unpack_importance(data: bytes, template: Template, *, signed: bool = False) 
 
 
 def _expected(header: Header, template: Template) -> Mapping[str, Shape]:
-    for shapes in template.importance_shapes():
-        if digest_of(shapes) == header.template:
+    for shapes in (template.parameters, template.layers):
+        if digest_shapes(shapes) == header.template:
             return shapes
     raise WireError("model", "the message is of a model with other names or shapes")

@@ -1,19 +1,16 @@
-"""From a state and its masks to bytes: the sender's side."""
+"""From a state to bytes: the sender's side."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from prunefl.core import masks as pattern
 from prunefl.core.masks import Masks
+from prunefl.core.network import digest_shapes
+from prunefl.core.state import Array, SparseState
 from prunefl.wire import format, patterns, values
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Bytes, Header, Layer
-from prunefl.wire.live import State, bits_of, live_values, same
-from prunefl.wire.template import digest_of
 
 
 @dataclass(frozen=True)
@@ -21,23 +18,16 @@ class Residual:
     """What rounding has kept back so far: for the masks of this digest, name -> float32, shape (live,)."""
 
     digest: bytes
-    values: State
+    values: Mapping[str, Array]
 
 
 def pack(
-    state: State,
-    masks: Masks,
-    *,
-    known: Masks | None = None,
-    digest: bytes | None = None,
-    precision: str = "float32",
-    kind: str | None = None,
+    state: SparseState, *, known: Masks | None = None, precision: str = "float32", kind: str | None = None
 ) -> bytes:
-    """Return the message that brings a state and its masks to a receiver.
+    """Return the message that brings a state to a receiver.
 
     Args:
         known: masks that the receiver has. If they are the same, no pattern is sent.
-        digest: `masks.digest(masks)` where the caller has it already.
         precision: of the weights that have a mask: float32, bfloat16, float16, int8. All else stays float32.
         kind: of every layer's pattern: dense, bitmap, indices, coded, change, values. Default: for
             each layer the smallest.
@@ -45,20 +35,19 @@ def pack(
     if precision not in values.STATE_PRECISIONS:
         choices = ", ".join(values.STATE_PRECISIONS)
         raise WireError("argument", f"precision={precision!r}, must be one of {choices}")
-    _check_arguments(state, masks, known, kind)
+    masks = state.masks
+    _check_arguments(masks, known, kind)
     layers, coded = _encode_patterns(masks, known, kind)
     weights = [
-        values.encode(name, live_values(name, state[name], masks[name], layer.live), precision)
-        for name, layer in layers.items()
+        values.encode(name, values.flat(name, state.values[name]), precision) for name in sorted(masks)
     ]
-    rest = [values.flat(name, state[name]) for name in sorted(state.keys() - masks.keys())]
-    own = digest or pattern.digest(masks)
+    rest = [values.flat(name, state.values[name]) for name in sorted(state.values.keys() - masks.keys())]
     header = Header(
         content="state",
         precision=precision,
-        template=digest_of({name: tuple(masks.get(name, state[name]).shape) for name in state}),
-        masks=own,
-        base=_base_digest(layers, masks, known, own),
+        template=digest_shapes({n: masks.shapes.get(n, v.shape) for n, v in state.values.items()}),
+        masks=masks.digest,
+        base=known.digest if known is not None and _uses_base(layers) else format.NO_MASKS,
         rest=sum(part.size for part in rest),
         layers=tuple(layers.values()),
     )
@@ -66,60 +55,48 @@ def pack(
 
 
 def pack_with_feedback(
-    state: State,
-    masks: Masks,
-    residual: Residual | None,
-    *,
-    known: Masks | None = None,
-    digest: bytes | None = None,
-    precision: str = "int8",
-    kind: str | None = None,
-) -> tuple[bytes, Residual]:
-    """Return a message of fewer bits, and what its rounding kept back, to be given here again next time.
+    state: SparseState, residual: Residual | None, *, known: Masks | None = None, precision: str = "int8"
+) -> tuple[bytes, Residual | None]:
+    """Return a message, and what its rounding kept back (None for exact float32), to be given here again next time.
 
-    Error feedback: the residual is added to the values before they are rounded, so over
-    the rounds nothing is lost. None starts from zero; so does a residual of other masks, as its positions are
-    not these.
+    Error feedback: the residual is added to the values before they are rounded, so over the rounds nothing is lost.
+    None starts from zero; so does a residual of other masks, as its positions are not these.
     """
-    digest = digest or pattern.digest(masks)
+    if precision == "float32":
+        return pack(state, known=known), None
+    digest = state.masks.digest
     kept = residual.values if residual is not None and residual.digest == digest else {}
-    wanted = {name: _add(live_values(name, state[name], masks[name]), kept.get(name)) for name in masks}
-    data = pack({**state, **wanted}, masks, known=known, digest=digest, precision=precision, kind=kind)
+    wanted = {n: state.values[n] + kept[n] if n in kept else state.values[n] for n in state.masks}
+    data = pack(replace(state, values={**state.values, **wanted}), known=known, precision=precision)
     sent = format.parse(data)
     left = {
-        name: wanted[name] - values.decode(name, part, wanted[name].numel(), precision)
-        for name, part in zip(sorted(masks), sent.values, strict=True)
+        name: wanted[name] - values.decode(name, part, wanted[name].size, precision)
+        for name, part in zip(sorted(state.masks), sent.values, strict=True)
     }
     return data, Residual(digest, left)
 
 
-def _add(live: NDArray[np.float32], kept: Tensor | None) -> Tensor:
-    return torch.from_numpy(live) if kept is None else torch.from_numpy(live) + kept
-
-
-def _check_arguments(state: State, masks: Masks, known: Masks | None, kind: str | None) -> None:
-    if missing := masks.keys() - state.keys():
-        raise WireError("argument", f"masks for {sorted(missing)}, which the state does not have")
+def _check_arguments(masks: Masks, known: Masks | None, kind: str | None) -> None:
     if kind is not None:
         format.code_of(format.KINDS, "kind", kind)
-    for name, mask in masks.items():
-        if mask.numel() > format.MAX_WEIGHTS:
-            raise WireError("counts", f"{name} has {mask.numel()} weights, the most is {format.MAX_WEIGHTS}")
-        if known is not None and (name not in known or known[name].shape != mask.shape):
-            raise WireError("argument", f"the known masks have no {name} of shape {tuple(mask.shape)}")
+    for name, shape in masks.shapes.items():
+        if masks.sizes[name] > format.MAX_WEIGHTS:
+            raise WireError("counts", f"{name} has {masks.sizes[name]} weights, the most is {format.MAX_WEIGHTS}")
+        if known is not None and known.shapes.get(name) != shape:
+            raise WireError("argument", f"the known masks have no {name} of shape {shape}")
 
 
 def _encode_patterns(
     masks: Masks, known: Masks | None, kind: str | None
 ) -> tuple[dict[str, Layer], list[Bytes]]:
-    unchanged = kind in (None, "values") and same(masks, known)
-    layers, coded, counts = {}, [], pattern.live_counts(masks)
+    unchanged = kind in (None, "values") and masks == known
+    layers, coded = {}, []
     for name in sorted(masks):
-        bits, base = bits_of(masks[name]), None if known is None else bits_of(known[name])
         chosen, data = "values", patterns.EMPTY
         if not unchanged:
-            chosen, data = _encode_pattern(kind, bits, tuple(masks[name].shape), base)
-        layers[name] = Layer(chosen, bits.size, counts[name])
+            base = None if known is None else known.flat(name)
+            chosen, data = _encode_pattern(kind, masks.flat(name), masks.shapes[name], base)
+        layers[name] = Layer(chosen, masks.sizes[name], masks.counts[name])
         coded.append(data)
     return layers, coded
 
@@ -132,7 +109,5 @@ def _encode_pattern(
     return kind, patterns.encode(kind, bits, shape, base)
 
 
-def _base_digest(layers: dict[str, Layer], masks: Masks, known: Masks | None, own: bytes) -> bytes:
-    if known is None or not any(layer.kind in format.BASED for layer in layers.values()):
-        return format.NO_MASKS
-    return own if same(masks, known) else pattern.digest(known)
+def _uses_base(layers: Mapping[str, Layer]) -> bool:
+    return any(layer.kind in format.BASED for layer in layers.values())

@@ -6,9 +6,9 @@ import struct
 import numpy as np
 
 from prunefl import _coding
+from prunefl.core.masks import Shape
 from prunefl.wire.errors import WireError
 from prunefl.wire.format import Bytes, Layer
-from prunefl.wire.template import Shape, size_of
 
 EMPTY: Bytes = np.zeros(0, np.uint8)
 MAX_INDEX = 1 << 16
@@ -87,7 +87,7 @@ def entropy_bytes(size: int, live: int) -> float:
 
 def matrix(shape: Shape) -> tuple[int, int]:
     """Return rows and columns: (out, in * height * width) for a convolution."""
-    return (shape[0], size_of(shape[1:])) if shape else (1, 1)
+    return (shape[0], math.prod(shape[1:])) if shape else (1, 1)
 
 
 def indexable(shape: Shape) -> bool:

@@ -1,28 +1,22 @@
-"""From bytes to a state and its masks: the receiver's side, which believes nothing."""
+"""From bytes to a state: the receiver's side, which believes nothing."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from prunefl.core import masks as pattern
-from prunefl.core.masks import Masks
+from prunefl.core.masks import Mask, Masks, Shape
+from prunefl.core.network import Template
+from prunefl.core.state import Array, SparseState
 from prunefl.wire import format, patterns, values
 from prunefl.wire.errors import WireError
-from prunefl.wire.format import Bytes, Header, Layer, Message
-from prunefl.wire.live import bits_of
-from prunefl.wire.template import Shape, Template, size_of
+from prunefl.wire.format import Bytes, Header, Message
 
 NOTHING_KNOWN: Mapping[bytes, Masks] = {}
 
 
-def unpack(
-    data: bytes, template: Template, known: Mapping[bytes, Masks] = NOTHING_KNOWN
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the state and the masks of a message, in the template's order, or raise WireError.
-
-    A tensor with a mask comes as its live values in row-major order, shape (live,); see `dense`.
+def unpack(data: bytes, template: Template, known: Mapping[bytes, Masks] = NOTHING_KNOWN) -> SparseState:
+    """Return the state of a message, in the template's order, or raise WireError.
 
     Args:
         known: masks that this side has, by digest; a values-only message refers to one of them.
@@ -38,7 +32,7 @@ def unpack(
         for name, layer, part in zip(names, header.layers, message.values, strict=True)
     }
     found |= _decode_rest(message.rest, template)
-    return {name: found[name] for name in template.names}, masks
+    return SparseState({name: found[name] for name in template.names}, masks)
 
 
 def open_message(data: bytes, content: str) -> Message:
@@ -52,7 +46,7 @@ def open_message(data: bytes, content: str) -> Message:
 def _check_sizes(header: Header, template: Template, names: list[str]) -> None:
     if header.precision not in values.STATE_PRECISIONS:
         raise WireError("corrupted", f"a state in {header.precision}")
-    sizes = {name: size_of(shape) for name, shape in template.shape_of.items()}
+    sizes = {name: math.prod(shape) for name, shape in template.shape_of.items()}
     if [layer.size for layer in header.layers] != [sizes[name] for name in names]:
         raise WireError("model", "the message prunes other layers than the model")
     if header.rest != sum(sizes.values()) - sum(layer.size for layer in header.layers):
@@ -67,44 +61,48 @@ def _base(header: Header, known: Mapping[bytes, Masks]) -> Masks | None:
     return known[header.base]
 
 
-def _decode_patterns(
-    message: Message, template: Template, names: list[str], base: Masks | None
-) -> dict[str, Tensor]:
-    header, found = message.header, {}
+def _decode_patterns(message: Message, template: Template, names: list[str], base: Masks | None) -> Masks:
+    header = message.header
+    for name in names:
+        if base is not None and base.shapes.get(name) != template.shape_of[name]:
+            raise WireError("digest", f"the known masks have no {name} of shape {template.shape_of[name]}")
+    if base is not None and all(layer.kind == "values" for layer in header.layers):
+        return _standing_masks(header, names, base)
+    found: dict[str, Mask] = {}
     for name, layer, part in zip(names, header.layers, message.patterns, strict=True):
-        shape = template.shape_of[name]
-        before = None if base is None else _known_mask(base, name, shape)
-        if layer.kind == "values" and before is not None:
-            found[name] = _standing(before, layer)
+        if layer.kind == "values" and base is not None:
+            _check_count(base.counts[name], layer.live)
+            found[name] = base[name]
             continue
-        bits = patterns.decode(layer, part, shape, None if before is None else bits_of(before))
-        found[name] = torch.from_numpy(bits.view(np.bool_)).reshape(shape)
-    masks = {name: found[name] for name in template.names if name in found}
-    values_only = header.base == header.masks and all(layer.kind == "values" for layer in header.layers)
-    if not values_only and pattern.digest(masks) != header.masks:
+        before = None if base is None else base.flat(name)
+        bits = patterns.decode(layer, part, template.shape_of[name], before)
+        found[name] = bits.view(np.bool_).reshape(template.shape_of[name])
+    masks = Masks({name: found[name] for name in template.layers})
+    if masks.digest != header.masks:
         raise WireError("digest", "the patterns do not have the digest that the message names")
     return masks
 
 
-def _known_mask(base: Masks, name: str, shape: Shape) -> Tensor:
-    if name not in base or tuple(base[name].shape) != shape:
-        raise WireError("digest", f"the known masks have no {name} of shape {shape}")
-    return base[name]
+def _standing_masks(header: Header, names: list[str], base: Masks) -> Masks:
+    """Return masks that stand: handed on, not copied."""
+    for name, layer in zip(names, header.layers, strict=True):
+        _check_count(base.counts[name], layer.live)
+    if header.base != header.masks:
+        raise WireError("digest", "the patterns do not have the digest that the message names")
+    return base
 
 
-def _standing(mask: Tensor, layer: Layer) -> Tensor:
-    """Return a mask that stands: handed on, not copied."""
-    live = pattern.live_counts({"": mask})[""]
-    if live != layer.live:
-        raise WireError("counts", f"the known mask has {live} live weights, {layer.live} announced")
-    return mask
+def _check_count(known: int, announced: int) -> None:
+    if known != announced:
+        raise WireError("counts", f"the known mask has {known} live weights, {announced} announced")
 
 
-def _decode_rest(data: Bytes, template: Template) -> dict[str, Tensor]:
-    found, at = {}, 0
+def _decode_rest(data: Bytes, template: Template) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    at = 0
     for name in sorted(set(template.names) - template.prunable):
-        shape = template.shape_of[name]
-        end = at + 4 * size_of(shape)
+        shape: Shape = template.shape_of[name]
+        end = at + 4 * math.prod(shape)
         found[name] = values.decode(name, data[at:end], (end - at) // 4, "float32").reshape(shape)
         at = end
     return found

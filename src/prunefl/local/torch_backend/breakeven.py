@@ -1,28 +1,29 @@
 """At which density a layer computes faster densely: measured once on this machine, then remembered.
 
-Runs of one configuration must give the same bits, and dense and sparse sums differ in the last of them: so the
-choice rests on a stored measurement, never on a fresh one.
+Runs of one configuration must give the same bits, and dense and sparse sums differ in the last of them: so a run
+records what it went by, and a resumed one goes by that, on whatever machine.
 """
 
 import hashlib
 import json
-import os
 import platform
 import statistics
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-import prunefl
 from prunefl import _kernels
+from prunefl.core.masks import Mask
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.optimiser import SGD
 from prunefl.local.torch_backend.spec import LinearSpec, Spec
+from prunefl.system.files import cache_folder, write_first
+from prunefl.system.version import VERSION
 
 USUAL = {"linear": 0.6, "conv": 0.65}
 """Where no measurement is at hand: the lower end of what was measured (docs/kernels.md)."""
@@ -49,19 +50,33 @@ def computes_sparsely(density: float, even: float, was_sparse: bool | None) -> b
     return density <= even
 
 
-def break_even(spec: Spec, size: tuple[int, ...] | None) -> float:
-    """Return the density below which a layer should compute sparsely.
+@dataclass(frozen=True)
+class BreakEven:
+    """The break-even densities that a run goes by; one that is not there yet is measured, or was on this machine."""
 
-    Args:
-        size: shape of the layer's input, batch included; None takes the usual value.
-    """
-    if size is None:
-        return USUAL[_kind(spec)]
-    key = "; ".join(str(part) for part in (spec, size, torch.get_num_threads(), *_machine()))
+    densities: MutableMapping[str, float]
+
+    def density(self, spec: Spec, size: tuple[int, ...] | None) -> float:
+        """Return the density below which a layer should compute sparsely.
+
+        Args:
+            size: shape of the layer's input, batch included; None takes the usual value.
+        """
+        if size is None:
+            return USUAL[_kind(spec)]
+        layer = f"{spec}; {size}; {torch.get_num_threads()} threads"
+        if layer not in self.densities:
+            self.densities[layer] = _of_this_machine(layer, spec, size)
+        return self.densities[layer]
+
+
+def _of_this_machine(layer: str, spec: Spec, size: tuple[int, ...]) -> float:
+    """Return what was measured here before, by this version on this CPU, or is measured now."""
+    key = "; ".join((layer, *_machine()))
     name = hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
     path = cache_folder() / "break-even" / f"{name}.json"
     if not path.exists():
-        _write_first(path, {"layer": key, "density": round(_measured(spec, size), 3)})
+        write_first(path, json.dumps({"layer": key, "density": round(_measured(spec, size), 3)}).encode())
     return float(json.loads(path.read_text())["density"])
 
 
@@ -74,32 +89,13 @@ def _kind(spec: Spec) -> str:
     return "linear" if isinstance(spec, LinearSpec) else "conv"
 
 
-def cache_folder() -> Path:
-    """Return the folder for what was measured on this machine: PRUNEFL_CACHE, or the user's cache."""
-    given = os.environ.get("PRUNEFL_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "prunefl"
-
-
 @cache
 def _machine() -> tuple[str, ...]:
     """Return what the measurement depends on besides the layer."""
     cpu = platform.processor() or platform.machine()
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
-    return model, _kernels.path(), torch.__version__, getattr(prunefl, "__version__", "")
-
-
-def _write_first(path: Path, content: dict[str, object]) -> None:
-    """Write a file in one go, unless another process has written it meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        json.dump(content, file)
-    try:
-        os.link(file.name, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(file.name)
+    return model, _kernels.path(), torch.__version__, VERSION
 
 
 def _measured(spec: Spec, size: tuple[int, ...]) -> float:
@@ -111,7 +107,7 @@ def _measured(spec: Spec, size: tuple[int, ...]) -> float:
     low, high = MEASURED_AT
     times = []
     for density in MEASURED_AT:
-        mask = torch.rand(shape, generator=generator) < density
+        mask = (torch.rand(shape, generator=generator) < density).numpy()
         times.append(_seconds(sparse_step(spec, x, mask)))
     # A sparse step takes a + b·density
     slope = max((times[1] - times[0]) / (high - low), 1e-12)
@@ -127,7 +123,7 @@ def dense_step(spec: Spec, x: Tensor) -> Callable[[], None]:
     return _step(layer, SGD(layer.parameters(), 1e-6), x.clone())
 
 
-def sparse_step(spec: Spec, x: Tensor, mask: Tensor) -> Callable[[], None]:
+def sparse_step(spec: Spec, x: Tensor, mask: Mask) -> Callable[[], None]:
     """Return one training step of the sparse layer, on activations as its neighbours leave them."""
     layer = SparseLayer(spec, torch.full(mask.shape, 0.01), torch.zeros(mask.shape[0]), mask)
     ours = x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2) if x.dim() == 4 else x.clone()

@@ -1,15 +1,16 @@
 """From a dense model and masks to one that holds only its live weights, and back."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prunefl.core.masks import Masks
+from prunefl.core.masks import Mask
 from prunefl.local.torch_backend import layout
-from prunefl.local.torch_backend.breakeven import break_even, computes_sparsely, surely_sparse
+from prunefl.local.torch_backend.breakeven import BreakEven, computes_sparsely, surely_sparse
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.masked import MaskedLayer
 from prunefl.local.torch_backend.pattern import kernels_compute
@@ -32,17 +33,23 @@ AWARE: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def sparsify(
-    model: nn.Module, masks: Masks, *, choose: str = "auto", example: Tensor | None = None
+    model: nn.Module,
+    masks: Mapping[str, Tensor] | Mapping[str, Mask],
+    *,
+    choose: str = "auto",
+    example: Tensor | None = None,
+    measured: MutableMapping[str, float] | None = None,
 ) -> nn.Module:
     """Return a copy of the model that trains only the weights that the masks keep.
 
     Layers without a mask, or whose mask keeps everything, stay plain torch layers.
 
     Args:
-        masks: parameter name -> bool tensor of its shape.
+        masks: parameter name -> bool tensor or array of its shape.
         choose: how pruned layers compute: "sparse", "dense", or "auto", whichever is faster here.
         example: a batch as in training. With it, "auto" goes by what layers of these sizes need on this machine,
             measured at their first appearance; without it, by usual break-even densities.
+        measured: break-even densities to go by instead; what has to be measured is added.
     """
     if choose not in CHOICES:
         raise ValueError(f"choose={choose!r}, must be one of {', '.join(CHOICES)}")
@@ -50,6 +57,8 @@ def sparsify(
     dense = densify(model)
     layers = {_weight_name(path): module for path, module in dense.named_modules()}
     chosen = {name: _layer_for(name, mask, layers) for name, mask in masks.items()}
+    arrays = {name: np.asarray(mask) for name, mask in masks.items()}
+    even = BreakEven({} if measured is None else measured)
 
     @cache
     def sizes() -> Mapping[nn.Module, tuple[int, ...]]:
@@ -57,9 +66,9 @@ def sparsify(
 
     swaps: dict[nn.Module, nn.Module] = {}
     for name, layer in chosen.items():
-        if not bool(masks[name].all()):
-            sparse = _is_sparse(layer, masks[name], choose, sizes, before.get(name))
-            swaps[layer] = _pruned(layer, masks[name], sparse)
+        if not arrays[name].all():
+            sparse = _is_sparse(layer, arrays[name], choose, sizes, before.get(name), even)
+            swaps[layer] = _pruned(layer, arrays[name], sparse)
     return _made_aware_in_place(_swapped(dense, swaps))
 
 
@@ -91,15 +100,15 @@ def _weight_name(path: str) -> str:
     return f"{path}.weight" if path else "weight"
 
 
-def _layer_for(name: str, mask: Tensor, layers: Mapping[str, nn.Module]) -> nn.Linear | nn.Conv2d:
+def _layer_for(name: str, mask: object, layers: Mapping[str, nn.Module]) -> nn.Linear | nn.Conv2d:
     """Return the layer that a mask is for; refuse a mask that fits none."""
     layer = layers.get(name)
     if not isinstance(layer, nn.Linear | nn.Conv2d):
         raise ValueError(f"masks[{name!r}] must name the weight of a Linear or Conv2d layer of the model")
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(f"masks[{name!r}] is of {given}, must be a bool tensor")
-    if mask.shape != layer.weight.shape:
+    if not isinstance(mask, Tensor | np.ndarray) or mask.dtype not in (torch.bool, np.bool_):
+        given = getattr(mask, "dtype", type(mask).__name__)
+        raise ValueError(f"masks[{name!r}] is of {given}, must be a bool tensor or array")
+    if tuple(mask.shape) != tuple(layer.weight.shape):
         shapes = f"{tuple(mask.shape)}, must be {tuple(layer.weight.shape)}"
         raise ValueError(f"masks[{name!r}] has shape {shapes}")
     return layer
@@ -129,22 +138,23 @@ def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int,
 
 def _is_sparse(
     layer: nn.Linear | nn.Conv2d,
-    mask: Tensor,
+    mask: Mask,
     choose: str,
     sizes: Callable[[], Mapping[nn.Module, tuple[int, ...]]],
     before: bool | None,
+    even: BreakEven,
 ) -> bool:
     """Return whether a pruned layer should compute sparsely; sizes of inputs are asked for only in doubt."""
     spec = spec_of(layer)
     if choose == "dense" or not kernels_compute(spec, layer.weight):
         return False
-    density = torch.count_nonzero(mask).item() / mask.numel()
+    density = np.count_nonzero(mask) / mask.size
     if choose == "sparse" or surely_sparse(spec, density, before):
         return True
-    return computes_sparsely(density, break_even(spec, sizes().get(layer)), before)
+    return computes_sparsely(density, even.density(spec, sizes().get(layer)), before)
 
 
-def _pruned(layer: nn.Linear | nn.Conv2d, mask: Tensor, sparse: bool) -> PrunedLayer:
+def _pruned(layer: nn.Linear | nn.Conv2d, mask: Mask, sparse: bool) -> PrunedLayer:
     """Return the pruned layer that replaces a plain one."""
     made = (SparseLayer if sparse else MaskedLayer)(spec_of(layer), layer.weight, layer.bias, mask)
     made.weight.requires_grad_(layer.weight.requires_grad)

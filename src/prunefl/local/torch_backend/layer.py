@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from prunefl.core.masks import Mask
 from prunefl.local.torch_backend.pattern import Pattern
 from prunefl.local.torch_backend.pruned import PrunedLayer, wrong_shape
 from prunefl.local.torch_backend.run import Link, Run
@@ -12,7 +13,7 @@ from prunefl.local.torch_backend.spec import LinearSpec, Spec
 class SparseLayer(PrunedLayer):
     """A pruned layer whose weight is its live values, shape (live,), in an order that suits the kernels."""
 
-    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Tensor) -> None:
+    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Mask) -> None:
         pattern = Pattern(spec, mask)
         super().__init__(spec, weight.detach().reshape(-1)[pattern.positions()], bias)
         self.pattern = pattern
@@ -45,7 +46,7 @@ class SparseLayer(PrunedLayer):
 
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's dense shape."""
-        return self.pattern.mask()
+        return torch.from_numpy(self.pattern.mask())
 
     def live_values(self) -> Tensor:
         """Return a copy of the live weights in row-major order, shape (live,)."""
@@ -61,6 +62,10 @@ class SparseLayer(PrunedLayer):
             raise wrong_shape(values, self.pattern.shape, len(self.pattern))
         with torch.no_grad():
             self.weight.copy_(ordered)
+
+    def arranged(self, values: Tensor) -> Tensor:
+        """Return live values in the order of the kernels."""
+        return self.pattern.blocked(values)
 
     def dense_weight(self) -> Tensor:
         """Return the weight with zeros at pruned positions, a copy."""

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prunefl.core.masks import packed_bits
+from prunefl.core.masks import Mask, unpack_mask
 from prunefl.local.torch_backend.layout import as_ours, as_torch, is_ours
 from prunefl.local.torch_backend.pruned import Collection, PrunedLayer, wrong_shape
 from prunefl.local.torch_backend.spec import Spec
@@ -33,9 +33,9 @@ class _LiveWeight(torch.autograd.Function):
 class MaskedLayer(PrunedLayer):
     """A pruned layer with a dense weight that is zero wherever the mask is; the mask is kept as bits."""
 
-    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Tensor) -> None:
-        super().__init__(spec, weight.detach() * mask, bias)
-        self.bits = torch.frombuffer(bytearray(packed_bits(mask.cpu())), dtype=torch.uint8)
+    def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Mask) -> None:
+        super().__init__(spec, weight.detach() * torch.tensor(mask, device=weight.device), bias)
+        self.bits = torch.from_numpy(np.packbits(mask, bitorder="little"))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the plain layer with these weights returns."""
@@ -61,8 +61,8 @@ class MaskedLayer(PrunedLayer):
 
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's shape."""
-        live = np.unpackbits(self.bits.numpy(), count=self.weight.numel(), bitorder="little")
-        return torch.from_numpy(live.view(np.bool_)).view(self.weight.shape).to(self.weight.device)
+        live = unpack_mask(self.bits.numpy(), self.weight.shape)
+        return torch.from_numpy(live).to(self.weight.device)
 
     def live_values(self) -> Tensor:
         """Return a copy of the live weights in row-major order, shape (live,)."""
@@ -81,6 +81,10 @@ class MaskedLayer(PrunedLayer):
             if values.shape != (live,):
                 raise wrong_shape(values, self.weight.shape, live)
             self.weight.masked_scatter_(mask, values.to(self.weight))
+
+    def arranged(self, values: Tensor) -> Tensor:
+        """Return live values at their places, zeros elsewhere."""
+        return torch.zeros_like(self.weight).masked_scatter_(self.live_mask(), values.to(self.weight))
 
     def dense_weight(self) -> Tensor:
         """Return a copy of the weight."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from prunefl import _kernels
-from prunefl.core.masks import packed_bits
+from prunefl.core.masks import Mask, unpack_mask
 from prunefl.local.torch_backend.spec import ConvSpec, LinearSpec, Spec
 
 MOST_STRIDE = 8
@@ -16,10 +16,10 @@ MOST_STRIDE = 8
 class Pattern:
     """The live positions of one layer."""
 
-    def __init__(self, spec: Spec, mask: Tensor) -> None:
+    def __init__(self, spec: Spec, mask: Mask) -> None:
         self.spec = spec
-        self.shape = mask.shape
-        live = mask.reshape(mask.shape[0], -1).contiguous().view(torch.uint8).numpy()
+        self.shape = torch.Size(mask.shape)
+        live = np.ascontiguousarray(mask.reshape(mask.shape[0], -1)).view(np.uint8)
         if isinstance(spec, LinearSpec):
             self.native: _kernels.LinearPattern | _kernels.ConvPattern = _kernels.LinearPattern(live)
         else:
@@ -50,24 +50,22 @@ class Pattern:
         self.native.from_row_major(values.contiguous().data_ptr(), out.data_ptr())
         return out
 
-    def mask(self) -> Tensor:
+    def mask(self) -> Mask:
         """Return the mask, bool, the weight's dense shape."""
-        flat = torch.zeros(self.shape.numel(), dtype=torch.bool)
-        flat[self.positions()] = True
-        return flat.view(self.shape)
+        flat = np.zeros(self.shape.numel(), np.bool_)
+        flat[self.native.positions()] = True
+        return flat.reshape(self.shape)
 
     def __deepcopy__(self, memo: object) -> Pattern:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpacked, (self.spec, tuple(self.shape), packed_bits(self.mask()))
+        return _unpacked, (self.spec, tuple(self.shape), np.packbits(self.mask(), bitorder="little").tobytes())
 
 
 def _unpacked(spec: Spec, shape: tuple[int, ...], bits: bytes) -> Pattern:
     """Return the pattern that was saved as bits."""
-    count = int(np.prod(shape))
-    live = np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little")
-    return Pattern(spec, torch.from_numpy(live).bool().view(shape))
+    return Pattern(spec, unpack_mask(np.frombuffer(bits, np.uint8), shape))
 
 
 def kernels_compute(spec: Spec, weight: Tensor) -> bool:

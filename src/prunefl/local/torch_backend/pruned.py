@@ -52,6 +52,10 @@ class PrunedLayer(nn.Module):
         """Take over weights, in place: dense ones, of which the live count, or live ones, shape (live,)."""
         raise NotImplementedError
 
+    def arranged(self, values: Tensor) -> Tensor:
+        """Return live values in row-major order as this layer's weight holds them, shape of `weight`."""
+        raise NotImplementedError
+
     def dense_weight(self) -> Tensor:
         """Return the weight with zeros at pruned positions, a copy."""
         raise NotImplementedError

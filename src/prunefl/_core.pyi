@@ -1,4 +1,4 @@
-"""Algorithm 3 for a piecewise linear T, step by step in C++."""
+"""Types of the C++ module of the mathematics (src/core)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,3 +15,4 @@ def walk(
     tie: float,
     taken: NDArray[np.int64],
 ) -> None: ...
+def accumulate(part: NDArray[np.float32], weight: float, total: NDArray[np.float32]) -> None: ...

@@ -1,9 +1,10 @@
-// The Python side of Algorithm 3's walk: checks sizes, lets other threads run, and calls.
+// The Python side of what the mathematics needs beyond numpy: checks sizes, lets other threads run, and calls.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <stdexcept>
 
+#include "accumulate.hpp"
 #include "walk.hpp"
 
 namespace nb = nanobind;
@@ -37,10 +38,17 @@ void walk(Array<const double, 1> constant, Array<const double, 3> intercept, Arr
   greedy::walk(times, heads.data(), offsets.data(), kept.data(), gain, room, tie, taken.data());
 }
 
+void accumulate(Array<const float, 1> part, float weight, Array<float, 1> total) {
+  require(part.shape(0) == total.shape(0), "part and total of one size");
+  nb::gil_scoped_release release;
+  core::accumulate(part.data(), weight, total.data(), total.shape(0));
+}
+
 }  // namespace
 
-NB_MODULE(_greedy, m) {
-  m.doc() = "Algorithm 3 for a piecewise linear T";
+NB_MODULE(_core, m) {
+  m.doc() = "Algorithm 3 for a piecewise linear T, and weighted sums";
+  m.def("accumulate", &accumulate, "part"_a, "weight"_a, nb::arg("total").noconvert());
   m.def("walk", &walk<float>, "constant"_a, "intercept"_a, "slope"_a, "heads"_a, "offsets"_a, "kept"_a, "gain"_a,
         "room"_a, "tie"_a, "taken"_a);
   m.def("walk", &walk<double>, "constant"_a, "intercept"_a, "slope"_a, "heads"_a, "offsets"_a, "kept"_a, "gain"_a,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from prunefl.core.masks import live_counts
 from prunefl.core.refit import Evidence, fitted, observe
 from prunefl.core.time_model import TimeModel, fleet_time
 from prunefl.devices import device_time
@@ -14,35 +13,37 @@ if TYPE_CHECKING:
     from prunefl.rounds.server import ServerState, Setup
 
 
-def after_round(
+def observe_round(
     setup: "Setup", state: "ServerState", orders: Mapping[int, Order], got: Collected
 ) -> Mapping[int, Evidence]:
     """Return the evidence with this round's reports: compute as measured, messages as the link takes them."""
     config = setup.config
-    if not config.time.refit or not state.pruned:
+    if not config.time.refit:
         return state.evidence
-    evidence, kinds, live = dict(state.evidence), _kinds(setup), live_counts(state.masks)
-    for reply in got.replies:
-        device, order = setup.devices[reply.client], orders[reply.client]
-        # T speaks of ordinary rounds: where few collect the importance, those that do say nothing of it
-        if reply.seconds <= 0 or order.ask.collect != (config.importance.window == "all"):
+    evidence, kinds, live = dict(state.evidence), _kinds(setup), state.sparse.masks.counts
+    # T speaks of ordinary rounds: where few compute full gradients, those that do say nothing of it
+    usual = config.importance.window == "all"
+    for update in got.updates:
+        device, order, seconds = setup.devices[update.client], orders[update.client], got.seconds[update.client]
+        work = setup.method.cost(order.work, live, update.numbers)
+        if seconds <= 0 or order.round == 0 or [steps.full_gradient for steps in work] != [usual]:
             continue
         link = device.link.download_seconds(len(order.model))
-        link += sum(device.link.upload_seconds(size) for size in got.sent[reply.client])
-        kind = kinds[id(device)]
-        seconds = reply.seconds + link + device.overhead
-        evidence[kind] = observe(evidence.get(kind, Evidence()), device_time(device, config), live, seconds)
+        link += sum(device.link.upload_seconds(size) for size in got.sent[update.client])
+        kind, profile = kinds[id(device)], device_time(device, config)
+        before = evidence.get(kind, Evidence())
+        evidence[kind] = observe(before, profile, live, seconds + link + device.overhead)
     return evidence
 
 
-def time_model(setup: "Setup", state: "ServerState") -> TimeModel:
+def fleet_time_model(setup: "Setup", state: "ServerState") -> TimeModel:
     """Return T of the fleet, corrected by what was seen."""
     if not state.evidence:
         return setup.time_model
     kinds = _kinds(setup).values()
     profiles = {kind: device_time(setup.devices[kind], setup.config) for kind in kinds}
     corrected = [fitted(state.evidence.get(kind, Evidence()), profile) for kind, profile in profiles.items()]
-    return fleet_time(corrected, setup.layer_sizes)
+    return fleet_time(corrected, setup.network.full_masks.sizes)
 
 
 def _kinds(setup: "Setup") -> dict[int, int]:

@@ -1,0 +1,92 @@
+"""From many updates to one: weighted means, and robust ones for fleets that are not trusted."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from prunefl import _core
+from prunefl.core.masks import Masks
+from prunefl.core.state import Array, Arrays, SparseState
+
+Combine = Callable[[Sequence[Array], Sequence[float]], Array]
+
+
+def shares(num_samples: Sequence[int], weighting: str) -> list[float]:
+    """Return p_n of each participant: D_n / D, or 1 / n for `uniform` (docs/method.md 2)."""
+    if weighting == "uniform":
+        return [1 / len(num_samples)] * len(num_samples)
+    total = sum(num_samples)
+    return [count / total for count in num_samples]
+
+
+def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Return sum p_n x_n, added in the order given so that the bits do not depend on who came first."""
+    total: Array | None = None
+    for array, weight in zip(arrays, weights, strict=True):
+        total = add_weighted(total, array, weight)
+    assert total is not None
+    return total
+
+
+def add_weighted(total: Array | None, array: Array, weight: float) -> Array:
+    """Return total + weight * array, in place; a new array where there is no total yet."""
+    if total is None:
+        return array * np.float32(weight)
+    _core.accumulate(np.ascontiguousarray(array).reshape(-1), weight, total.reshape(-1))
+    return total
+
+
+def median(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Return the coordinate-wise median; the weights are not used: a liar could claim any."""
+    ordered = np.sort(np.stack(arrays), axis=0)
+    count = len(ordered)
+    middle: Array = (ordered[(count - 1) // 2] + ordered[count // 2]) / np.float32(2)
+    return middle
+
+
+def trimmed_mean(share: float) -> Combine:
+    """Return the mean without the `share` smallest and largest values of each coordinate, rounded up.
+
+    Of three clients one is left out on either side, however small the share.
+    """
+
+    def combine(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+        ordered = np.sort(np.stack(arrays), axis=0)
+        # 0.1 * 30 is a little more than 3
+        cut = min(math.ceil(share * len(ordered) - 1e-9), (len(ordered) - 1) // 2)
+        middle: Array = ordered[cut : len(ordered) - cut].mean(axis=0, dtype=np.float32)
+        return middle
+
+    return combine
+
+
+def combine_states(states: Sequence[SparseState], weights: Sequence[float], combine: Combine) -> SparseState:
+    """Return the states combined name by name; all live under the same masks."""
+    values = {name: combine([s.values[name] for s in states], weights) for name in states[0].values}
+    return SparseState(values, states[0].masks)
+
+
+def mean_over_holders(states: Sequence[SparseState], weights: Sequence[float]) -> SparseState:
+    """Return each weight averaged over the clients whose mask holds it, under the union of their masks (FedDST)."""
+    names, masks = list(states[0].values), [state.masks for state in states]
+    union = Masks({n: np.logical_or.reduce([own[n] for own in masks]) for n in masks[0]})
+    values: dict[str, Array] = {}
+    for name in names:
+        mean = weighted_mean([state.dense(name) for state in states], weights)
+        if name in union:
+            held = weighted_mean([own[name].astype(np.float32) for own in masks], weights)
+            mean = np.where(held > 0, mean / np.maximum(held, np.float32(1e-12)), np.float32(0))
+        values[name] = mean
+    return SparseState.from_dense(values, union)
+
+
+def clip_change(state: SparseState, start: SparseState, limit: float) -> SparseState:
+    """Return the state moved back towards `start`, of the same masks, so that its change has at most this norm."""
+    changes: Mapping[str, Array] = {name: state.values[name] - start.values[name] for name in state.values}
+    norm = math.sqrt(sum(float(np.square(change, dtype=np.float64).sum()) for change in changes.values()))
+    if norm <= limit:
+        return state
+    share = np.float32(limit / norm)
+    moved: Arrays = {name: start.values[name] + share * change for name, change in changes.items()}
+    return SparseState(moved, state.masks)

@@ -1,0 +1,61 @@
+"""What trains a network at a client: one small protocol, whatever computes behind it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunefl.core.state import Array, Arrays, SparseState
+
+Batch = tuple[Array, NDArray[np.int64]]
+"""Inputs, float32 (B, ...), and labels, (B,)."""
+
+Penalty = Callable[[SparseState], Arrays]
+"""From the state before a step to a gradient that is added to the loss's: name -> array shaped as in `values`."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Where gradients are added while steps are taken: g² or g of every mini-batch, at all positions, in place."""
+
+    arrays: Mapping[str, Array]
+    squared: bool = True
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What some steps showed: the mean loss, and how many of so many samples were classified right on the way."""
+
+    loss: float
+    right: int
+    samples: int
+
+
+class Backend(Protocol):
+    """One network that trains one client after another. Not shared between threads."""
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of dropout anew."""
+
+    def load(self, state: SparseState) -> None:
+        """Take over a state; only other masks take time."""
+
+    def state(self) -> SparseState:
+        """Return a copy of the state."""
+
+    def steps(
+        self, batches: Sequence[Batch], rate: float, sums: Sums | None = None, penalty: Penalty | None = None
+    ) -> Trained:
+        """Take one SGD step a batch."""
+
+    def gradient(self, batches: Sequence[Batch], names: Sequence[str]) -> dict[str, Array]:
+        """Return the mean gradient over the batches at all positions of the named parameters; the state stays."""
+
+    def evaluate(self, batch: Batch) -> tuple[int, float]:
+        """Return how many samples are classified right, and the mean loss; as in use, not as in training."""
+
+    def threads(self, count: int) -> AbstractContextManager[None]:
+        """Compute with so many threads meanwhile."""

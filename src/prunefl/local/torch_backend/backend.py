@@ -1,0 +1,153 @@
+"""Training through torch: autograd over our sparse layers, rebuilt only when the masks change."""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prunefl.core import importance
+from prunefl.core.masks import Masks
+from prunefl.core.network import Template
+from prunefl.core.state import Array, Arrays, SparseState
+from prunefl.local.backend import Batch, Penalty, Sums, Trained
+from prunefl.local.torch_backend.collect import collect_gradients
+from prunefl.local.torch_backend.convert import pruned_layers, sparsify
+from prunefl.local.torch_backend.losses import LOSSES
+from prunefl.local.torch_backend.optimiser import SGD
+from prunefl.local.torch_backend.state import load_state, state_of
+from prunefl.models import seed_dropout
+
+
+class TorchBackend:
+    """One worker's network; see `prunefl.local.backend.Backend`.
+
+    Args:
+        batch_shape: shape of a mini-batch; layers compute densely or sparsely, whichever is faster here at it.
+        measured: break-even densities to go by, and where new ones are entered.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        template: Template,
+        loss: str,
+        batch_shape: tuple[int, ...],
+        measured: MutableMapping[str, float],
+    ) -> None:
+        self._module, self._template, self._measured = module, template, measured
+        self._criterion = LOSSES[loss]
+        self._example = torch.zeros(batch_shape)
+        self._generator = torch.Generator()
+        self._masks: Masks | None = None
+        self.model = module
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of dropout anew."""
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def load(self, state: SparseState) -> None:
+        """Take over a state; only other masks take time."""
+        if state.masks != self._masks:
+            self.model = sparsify(self._module, state.masks, example=self._example, measured=self._measured)
+            self._masks = state.masks
+        load_state(self.model, {name: self._tensor(name, value) for name, value in state.values.items()})
+        seed_dropout(self.model, self._generator)
+
+    def _tensor(self, name: str, value: Array) -> Tensor:
+        # the live values of a full layer are the whole layer, and it is a plain torch layer
+        assert self._masks is not None
+        full = name in self._masks and self._masks.counts[name] == self._masks.sizes[name]
+        return torch.from_numpy(value.reshape(self._masks.shapes[name]) if full else value)
+
+    def state(self) -> SparseState:
+        """Return a copy of the state."""
+        assert self._masks is not None
+        values = {name: tensor.numpy() for name, tensor in state_of(self.model).items()}
+        flat = {n: values[n].reshape(-1) if n in self._masks else values[n] for n in self._template.names}
+        return SparseState(flat, self._masks)
+
+    def steps(
+        self, batches: Sequence[Batch], rate: float, sums: Sums | None = None, penalty: Penalty | None = None
+    ) -> Trained:
+        """Take one SGD step a batch: w − rate·g at live positions, g or g² added to the sums at all."""
+        optimiser = SGD(self.model.parameters(), lr=rate)
+        loss_sum, right, samples = 0.0, 0, 0
+        self.model.train()
+        with self._adding(sums):
+            for inputs, labels in batches:
+                optimiser.zero_grad()
+                logits = self.model(torch.from_numpy(inputs))
+                loss = self._criterion(logits, torch.from_numpy(labels))
+                loss.backward()
+                if penalty is not None:
+                    self._add_gradient(penalty(self.state()))
+                optimiser.step()
+                right += _count_right(logits, labels)
+                samples += len(labels)
+                loss_sum += float(loss.detach())
+        return Trained(loss_sum / len(batches), right, samples)
+
+    def _adding(self, sums: Sums | None) -> "contextmanager[None]":
+        if sums is None:
+            return collect_gradients(self.model, None)
+        tensors = {name: torch.from_numpy(total) for name, total in sums.arrays.items()}
+        return collect_gradients(self.model, tensors, "square" if sums.squared else "plain")
+
+    def _add_gradient(self, extra: Arrays) -> None:
+        """Add to the gradient of the parameters, each in the order in which its layer holds it."""
+        layers, parameters = pruned_layers(self.model), dict(self.model.named_parameters())
+        for name, value in extra.items():
+            parameter, gradient = parameters[name], torch.from_numpy(np.ascontiguousarray(value))
+            gradient = layers[name].arranged(gradient) if name in layers else gradient.view_as(parameter)
+            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+
+    def gradient(self, batches: Sequence[Batch], names: Sequence[str]) -> dict[str, Array]:
+        """Return the mean gradient over the batches at all positions; the state stays."""
+        sums = importance.empty_sums({name: self._template.shape_of[name] for name in names})
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        self.model.train()
+        with self._adding(Sums(sums, squared=False)):
+            for inputs, labels in batches:
+                self.model.zero_grad()
+                self._criterion(self.model(torch.from_numpy(inputs)), torch.from_numpy(labels)).backward()
+        # what BatchNorm has noted meanwhile was not training
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        return importance.mean(sums, len(batches))
+
+    def evaluate(self, batch: Batch) -> tuple[int, float]:
+        """Return how many samples are classified right, and the mean loss."""
+        inputs, labels = batch
+        with torch.no_grad():
+            logits = self.model.eval()(torch.from_numpy(inputs))
+            return _count_right(logits, labels), float(self._criterion(logits, torch.from_numpy(labels)))
+
+    @contextmanager
+    def threads(self, count: int) -> Iterator[None]:
+        """Compute with so many threads meanwhile, in the whole process."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def _count_right(logits: Tensor, labels: Array) -> int:
+    return int(np.count_nonzero(logits.detach().numpy().argmax(1) == labels))
+
+
+def trained_module(module: nn.Module, state: SparseState) -> nn.Module:
+    """Return a plain copy of the network with this state's weights, zero where pruned."""
+    import copy
+
+    made = copy.deepcopy(module)
+    load_state(made, {name: torch.from_numpy(state.dense(name)) for name in state.values})
+    return made
+
+
+def as_tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+    """Return copies as tensors."""
+    return {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
