@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 if TYPE_CHECKING:
     from prunefl.devices import Device, Memory
     from prunefl.measure.profile import Profile
@@ -76,13 +78,13 @@ def _data_of(model: str, classes: int, input_shape: str) -> tuple[int, tuple[int
     """Return classes and sample shape: the paper's for a known model, else they must be given."""
     known = KNOWN.get(model)
     if known is None and (not classes or not input_shape):
-        raise ValueError(
+        raise PruneFLError(
             f"model={model!r} is not one of {', '.join(KNOWN)}: give --classes and --input-shape"
         )
     try:
         shape = tuple(int(part) for part in input_shape.split(",")) if input_shape else ()
     except ValueError:
-        raise ValueError(f"input_shape={input_shape!r}, must be whole numbers such as 3,32,32") from None
+        raise PruneFLError(f"input_shape={input_shape!r}, must be whole numbers such as 3,32,32") from None
     return classes or (known or (0, ()))[0], shape or (known or (0, ()))[1]
 
 

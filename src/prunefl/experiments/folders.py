@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from prunefl.runs.records import Record
+from prunefl.system.errors import PruneFLError
 
 LOCK_FILE = "lock"
 """Held by whichever process is at a run."""
@@ -69,7 +70,7 @@ def only_one(folder: Path) -> Iterator[int]:
     with (folder / LOCK_FILE).open("a") as file:
         while not _locked(file):
             if time.monotonic() > until:
-                raise ValueError(f"{folder}: another process is at this run; wait for it or stop it")
+                raise PruneFLError(f"{folder}: another process is at this run; wait for it or stop it")
             time.sleep(_POLL_SECONDS)
         yield file.fileno()
 

@@ -19,6 +19,7 @@ from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import refuse_other_config
 from prunefl.system.cores import cores
+from prunefl.system.errors import PruneFLError
 
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed."""
@@ -112,7 +113,7 @@ def _by_folder(jobs: Sequence[Job]) -> list[Job]:
     for job in jobs:
         other = distinct.setdefault(job.folder, job)
         if other.config != job.config:
-            raise ValueError(
+            raise PruneFLError(
                 f"{other.name} and {job.name} differ and share {job.folder}: run them one by one, with --out"
             )
     return list(distinct.values())
@@ -156,7 +157,7 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
                 with only_one(job.folder):
                     on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
                     run = run_config(config, job.folder, True, on_record, on_pass)
-            except ValueError as error:
+            except ValueError as error:  # until every room raises PruneFLError
                 tell(Progress(job, last_round(job.folder), "failed", str(error)))
             else:
                 done = last_round(job.folder)
@@ -197,7 +198,7 @@ def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callabl
             while len(running) < at_once and not stop() and (job := _next(waiting, running, tell)):
                 try:
                     running[job.folder] = (job, _started(job, workers))
-                except ValueError as error:
+                except PruneFLError as error:
                     tell(Progress(job, last_round(job.folder), "failed", str(error)))
             time.sleep(_POLL_SECONDS if running else 0)
             _collect(running, tell)

@@ -18,6 +18,7 @@ from prunefl.report.runs import find_runs
 from prunefl.report.special import limit_figures, lottery_figures, snip_figures, sweep_figures
 from prunefl.report.study import Study, study
 from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
+from prunefl.system.errors import PruneFLError
 
 TITLE = "– PruneFL report</title>"
 """Stands in every page of ours: no other is replaced."""
@@ -72,7 +73,7 @@ def check_targets(targets: Sequence[float]) -> None:
     """Refuse accuracies that nobody can ask for."""
     for target in targets:
         if not 0 < target < 1:
-            raise ValueError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
+            raise PruneFLError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
@@ -119,7 +120,7 @@ def refuse_foreign_page(out: Path) -> None:
     """Refuse to write where somebody else's page is."""
     path = out / "report.html"
     if path.is_file() and TITLE not in _text_of(path):
-        raise ValueError(f"{path} was not written by `prunefl report`: move it, or give another --out")
+        raise PruneFLError(f"{path} was not written by `prunefl report`: move it, or give another --out")
 
 
 def _files_of(page: Path) -> set[Path]:

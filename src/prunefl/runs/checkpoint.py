@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from prunefl.system.errors import PruneFLError
 from prunefl import wire
 from prunefl.rounds.cost import Totals
 from prunefl.core.masks import packed_bits
@@ -25,7 +26,7 @@ KEPT = 2
 """Checkpoints kept: the last, and the one before it in case the last cannot be read."""
 
 
-class CheckpointError(ValueError):
+class CheckpointError(PruneFLError):
     """A checkpoint that cannot be read."""
 
 
