@@ -72,7 +72,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path):
     config = small_config(run={"rounds": 60}, importance={"window": "all"})
     whole = go(config, tmp_path / "whole")
     out = tmp_path / "killed"
-    program = KILLED.format(tests=str(Path(__file__).parent), out=str(out))
+    program = KILLED.format(tests=str(Path(__file__).parents[1]), out=str(out))
     kills = 0
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "OMP_NUM_THREADS": "1"})

@@ -15,11 +15,11 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished, last_line, last_round, only_one
 from prunefl.report.runs import VARIANT_FILE
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import refuse_other_config
 from prunefl.system.cores import cores
 from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed."""

@@ -14,8 +14,8 @@ from prunefl.export.inference import load, model_file
 from prunefl.export.onnx import onnx_bytes
 from prunefl.local import torch_backend as sparse
 from prunefl.runs.artifact import load_model
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 Writer = Callable[[nn.Module, tuple[int, ...], Path, bool], None]
 """Dense network, shape of a sample, where to, and whether weights are to be stored plainly."""

@@ -1,6 +1,5 @@
 """Put a report together: the page, and beside it every figure and table as a file."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from prunefl.report.special import limit_figures, lottery_figures, snip_figures,
 from prunefl.report.study import Study, study
 from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
 from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 TITLE = "– PruneFL report</title>"
 """Stands in every page of ours: no other is replaced."""
@@ -63,7 +63,7 @@ def write_report(
     files = _write_tables(sections, out)
     files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
-    write_text(path, page(told, sections, goals, title, made_by, figures))
+    write_atomically(path, page(told, sections, goals, title, made_by, figures).encode(), durable=False)
     for stale in former - set(files):
         stale.unlink(missing_ok=True)
     return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
@@ -112,7 +112,7 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
     for table in (table for section in sections for table in section.tables):
         for ending, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
             written.append(out / "tables" / f"{table.name}.{ending}")
-            write_text(written[-1], text)
+            write_atomically(written[-1], text.encode(), durable=False)
     return written
 
 
@@ -131,10 +131,3 @@ def _files_of(page: Path) -> set[Path]:
 
 def _text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write the file so that a reader sees the old or the new one, never half of it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

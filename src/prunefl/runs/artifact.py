@@ -10,7 +10,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from prunefl.system.errors import PruneFLError
-from prunefl.runs.checkpoint import bits_of, mask_of, write_atomically
+from prunefl.runs.checkpoint import bits_of, mask_of
+from prunefl.system.files import write_atomically
 from prunefl.core.masks import Masks
 
 MASK = "mask:"

@@ -22,6 +22,7 @@ from prunefl.runs.records import Record, RecordFile, final_accuracy, read_record
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.rounds.server import Outcome, ServerState, Setup, start
 from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.system.files import write_atomically
 from prunefl.system.version import VERSION
 
 OnRecord = Callable[[Record], bool | None]
@@ -114,7 +115,7 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
         raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
     if resume and kept.exists():
         refuse_other_config(setup.config, settings.load(kept), folder)
-    checkpoint.write_atomically(kept, settings.dump(setup.config).encode())
+    write_atomically(kept, settings.dump(setup.config).encode())
     there = records.stat().st_size if records.exists() else 0
     found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
     if found is None:

@@ -132,15 +132,6 @@ def alone_in(folder: Path, otherwise: str) -> Iterator[None]:
         yield
 
 
-def private_file(path: Path, content: bytes) -> Path:
-    """Write a file that only this user can read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    return path
-
-
 def show(words: str) -> None:
     """Print a line at once, also into a pipe."""
     sys.stdout.write(words + "\n")

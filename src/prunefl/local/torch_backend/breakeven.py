@@ -6,10 +6,8 @@ choice rests on a stored measurement, never on a fresh one.
 
 import hashlib
 import json
-import os
 import platform
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +21,7 @@ from prunefl import _kernels
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.optimiser import SGD
 from prunefl.local.torch_backend.spec import LinearSpec, Spec
+from prunefl.system.files import cache_folder, write_first
 
 USUAL = {"linear": 0.6, "conv": 0.65}
 """Where no measurement is at hand: the lower end of what was measured (docs/kernels.md)."""
@@ -61,7 +60,8 @@ def break_even(spec: Spec, size: tuple[int, ...] | None) -> float:
     name = hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
     path = cache_folder() / "break-even" / f"{name}.json"
     if not path.exists():
-        _write_first(path, {"layer": key, "density": round(_measured(spec, size), 3)})
+        found = {"layer": key, "density": round(_measured(spec, size), 3)}
+        write_first(path, json.dumps(found).encode())
     return float(json.loads(path.read_text())["density"])
 
 
@@ -74,12 +74,6 @@ def _kind(spec: Spec) -> str:
     return "linear" if isinstance(spec, LinearSpec) else "conv"
 
 
-def cache_folder() -> Path:
-    """Return the folder for what was measured on this machine: PRUNEFL_CACHE, or the user's cache."""
-    given = os.environ.get("PRUNEFL_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "prunefl"
-
-
 @cache
 def _machine() -> tuple[str, ...]:
     """Return what the measurement depends on besides the layer."""
@@ -87,19 +81,6 @@ def _machine() -> tuple[str, ...]:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
     return model, _kernels.path(), torch.__version__, getattr(prunefl, "__version__", "")
-
-
-def _write_first(path: Path, content: dict[str, object]) -> None:
-    """Write a file in one go, unless another process has written it meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        json.dump(content, file)
-    try:
-        os.link(file.name, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(file.name)
 
 
 def _measured(spec: Spec, size: tuple[int, ...]) -> float:
