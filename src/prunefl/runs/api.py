@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.system.errors import PruneFLError
+from prunefl.system.locks import hold
 from prunefl import data, devices, models, wire
 from prunefl.models import flops
 from prunefl.rounds import cost as charges
@@ -198,5 +199,9 @@ def _run(
         watched = loggers.told(
             config.run.loggers, folder, settings.as_dict(config), on_record or (lambda record: None)
         )
-        with Simulator(setup, federation.clients, folder / "clients", on_pass) as engine, watched as told:
+        with (
+            hold(folder),
+            Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
+            watched as told,
+        ):
             return execute(setup, engine, federation.test, federation.name, folder, resume, told)

@@ -13,8 +13,9 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower import control, keys
 from prunefl.engines.flower.processes import QUIET, SECRET_FILE
-from prunefl.engines.flower.supervise import Crew, Stopped, alone_in, crew, last_words
+from prunefl.engines.flower.supervise import Crew, Stopped, crew, last_words
 from prunefl.system.files import write_private
+from prunefl.system.locks import hold
 
 START_SECONDS = 120.0
 
@@ -45,7 +46,7 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
         keys.check_server_files(service.keys)
         register = keys.read_register(service.keys)
     refuse_taken_port(service.host, service.port)
-    with alone_in(service.folder, f"{service.folder}: another server is running there; give another --out"):
+    with hold(service.folder):
         secret = write_private(service.folder / ".secret", secrets.token_bytes(32))
         environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(service.folder / "flower")}
         try:
