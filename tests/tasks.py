@@ -10,6 +10,15 @@ from prunefl.config import Config
 CLASSES = 4
 BATCH_SHAPE = (20, 1, 8, 8)
 
+ONE_ROUND = [
+    "model.name=lenet300100",
+    "run.method=conventional",
+    "run.rounds=1",
+    "training.local_steps=1",
+    "run.workers=1",
+]
+"""Settings under which a run on any little data set takes no time."""
+
 
 def small_data(count: int, seed: int) -> TensorDataset:
     """Return `count` noisy 8x8 images of four classes."""

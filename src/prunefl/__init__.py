@@ -9,17 +9,31 @@ if TYPE_CHECKING:
     from prunefl.local.torch_backend import densify, sparsify
     from prunefl.runs.api import run_config, train
     from prunefl.runs.runner import Run
+    from prunefl.system.errors import PruneFLError
+    from prunefl.system.version import __version__
 
-__all__ = ["Config", "Run", "densify", "load", "run_config", "sparsify", "train"]
+__all__ = [
+    "Config",
+    "PruneFLError",
+    "Run",
+    "__version__",
+    "densify",
+    "load",
+    "run_config",
+    "sparsify",
+    "train",
+]
 
 _HOMES = {
     "Config": "prunefl.config",
+    "PruneFLError": "prunefl.system.errors",
     "Run": "prunefl.runs.runner",
     "densify": "prunefl.local.torch_backend",
     "load": "prunefl.export",
     "run_config": "prunefl.runs.api",
     "sparsify": "prunefl.local.torch_backend",
     "train": "prunefl.runs.api",
+    "__version__": "prunefl.system.version",
 }
 
 

@@ -15,15 +15,6 @@ from prunefl import data
 
 RANDOM = np.random.default_rng(0)
 
-ONE_ROUND = [
-    "model.name=lenet300100",
-    "run.method=conventional",
-    "run.rounds=1",
-    "training.local_steps=1",
-    "run.workers=1",
-]
-"""Settings under which a run on any little data set takes no time."""
-
 
 def contents(samples: data.Samples) -> list[tuple[int, int]]:
     """Return the first pixel of every sample, from 0 to 255, and its label."""

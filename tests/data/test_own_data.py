@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_trees import ONE_ROUND, contents
+from data_trees import contents
 
 from prunefl import data
 from prunefl.commands.configs import resolve
 from prunefl.runs.api import run_config
+from tasks import ONE_ROUND
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -1,6 +1,7 @@
 """Runs that are missing are run, others reused; a stop, a kill or another number of jobs changes no number."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ import pytest
 
 from prunefl.config import Config, dump, override
 from prunefl.experiments import Job, Progress, plan_comparison, plan_lottery, run_jobs
-from prunefl.experiments.folders import final_density, finished, last_round, only_one
+from prunefl.experiments.folders import final_density, finished, last_round
+from prunefl.system.locks import hold
 
 SETTINGS = [
     *(
@@ -125,20 +127,18 @@ def test_another_config_in_the_same_folder_is_refused(straight: Path) -> None:
 def test_two_processes_never_work_at_one_run_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr("prunefl.experiments.folders.LOCK_SECONDS", 0.3)
+    monkeypatch.setattr("prunefl.experiments.jobs.LOCK_SECONDS", 0.3)
     busy, free = plan_comparison(small(), ["conventional", "erk:0.5"], [0], tmp_path)
-    busy.folder.mkdir(parents=True)
-    with only_one(busy.folder):
+    with hold(busy.folder):
         ended = {step.job.folder: step for step in go([busy, free], at_once) if step.state != "running"}
     assert ended[busy.folder].state == "failed"
-    assert "another process is at this run" in ended[busy.folder].detail
+    assert f"process {os.getpid()} on" in ended[busy.folder].detail
     assert ended[free.folder].state == "done"
 
 
 def test_a_run_that_is_killed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "prunefl.experiments.jobs._MAIN", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    )
+    program = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr("prunefl.experiments.jobs._PROGRAM", program)
     told = go(plan_comparison(small(), ["conventional"], [0], tmp_path), at_once=2)
     assert (told[-1].state, told[-1].detail) == ("failed", "killed by SIGKILL; the same command goes on")
 

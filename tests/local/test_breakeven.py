@@ -1,6 +1,5 @@
 """The choice between dense and sparse: measured once, kept in a file, steady near the border."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,14 +29,6 @@ def test_a_measurement_is_kept_and_used_again(cache: Path, monkeypatch: pytest.M
     assert breakeven.break_even(LinearSpec(30, 20), (5, 30)) == first == 0.41
     assert breakeven.break_even(LinearSpec(30, 20), (6, 30)) == 0.83
     assert len(files(cache)) == 2
-
-
-def test_the_first_of_two_writers_wins(cache: Path) -> None:
-    path = cache / "break-even" / "x.json"
-    breakeven._write_first(path, {"density": 0.3})
-    breakeven._write_first(path, {"density": 0.9})
-    assert json.loads(path.read_text()) == {"density": 0.3}
-    assert files(cache) == [path]
 
 
 def test_a_real_measurement_is_a_density_and_leaves_the_callers_generator_alone() -> None:

@@ -15,6 +15,7 @@ import torch
 from prunefl.runs import checkpoint
 from prunefl.runs.records import read_records
 from prunefl.runs.api import train
+from prunefl.system.locks import FolderInUseError
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 
 TEST = small_data(100, seed=99)
@@ -63,6 +64,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from tasks import small_clients, small_config, small_data, small_model
 from prunefl.runs.api import train
+from prunefl.system.locks import FolderInUseError
 config = small_config(run={{"rounds": 60}}, importance={{"window": "all"}})
 train(small_model(), small_clients(), test=small_data(100, seed=99), config=config, out=Path({out!r}), resume=True)
 """
@@ -72,7 +74,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path):
     config = small_config(run={"rounds": 60}, importance={"window": "all"})
     whole = go(config, tmp_path / "whole")
     out = tmp_path / "killed"
-    program = KILLED.format(tests=str(Path(__file__).parent), out=str(out))
+    program = KILLED.format(tests=str(Path(__file__).parents[1]), out=str(out))
     kills = 0
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -169,3 +171,12 @@ def test_a_run_without_a_readable_record_or_checkpoint_begins_anew(tmp_path):
     (tmp_path / "records.jsonl").write_bytes(b"nonsense\n")
     resumed = go(small_config(), tmp_path, resume=True)
     assert [record["kind"] for record in resumed.records][:2] == ["run", "initial"]
+
+
+def test_a_folder_in_which_a_run_is_going_on_is_refused(tmp_path):
+    def second(record):
+        with pytest.raises(FolderInUseError, match=f"process {os.getpid()} on"):
+            go(small_config(), tmp_path, resume=True)
+        return True
+
+    go(small_config(), tmp_path, on_record=second)

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from data_trees import ONE_ROUND
 
 from prunefl import data
 from prunefl.commands.configs import resolve
 from prunefl.runs.api import run_config
+from tasks import ONE_ROUND
 
 
 def test_an_own_function_makes_the_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 if TYPE_CHECKING:
     from prunefl.measure.bench.wire import Row
 
@@ -34,7 +36,7 @@ def bench_wire(
     from prunefl.measure.bench import wire
 
     if wrong := [density for density in densities or [] if not 0 <= density <= 1]:
-        raise ValueError(f"--density {wrong[0]}, must be between 0 and 1")
+        raise PruneFLError(f"--density {wrong[0]}, must be between 0 and 1")
     with running_threads(1):
         rows = list(wire.rows(densities or wire.DENSITIES, precision, repeats))
     if as_json:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 
 def client(
     server: Annotated[str, typer.Option(help="HOST:PORT of the server.")],
@@ -40,12 +42,12 @@ def client(
     from prunefl.engines.flower.supervise import show
 
     if keys is None and not insecure:
-        raise ValueError(
+        raise PruneFLError(
             "--keys DIR is missing: this client's folder made by `prunefl keys` (or ask for --insecure)"
         )
     if keys is not None and insecure:
-        raise ValueError("--insecure uses no keys; give either --keys or --insecure")
+        raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
     if partition < 0:
-        raise ValueError(f"--partition {partition}, must be >= 0")
+        raise PruneFLError(f"--partition {partition}, must be >= 0")
     folder = state or Path("runs") / f"client-{partition}"
     join(Membership(server, partition, data, keys, folder, tuple(allow or ()), stay), show)

@@ -8,6 +8,7 @@ from typing import Any
 
 from prunefl import config as settings
 from prunefl.config import Config
+from prunefl.system.errors import PruneFLError
 
 
 def preset_names() -> list[str]:
@@ -36,7 +37,7 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     config = settings.from_tables(_tables(path, assignments))
     config = settings.override(config, [word for word in assignments if word not in scales])
     if len(scales) > 1:
-        raise ValueError(f"{' '.join(scales)}: given more than once, must be given once")
+        raise PruneFLError(f"{' '.join(scales)}: given more than once, must be given once")
     for word in scales:
         config = shortened(config, word)
     if seed is not None:
@@ -53,7 +54,7 @@ def _tables(path: Path, assignments: list[str]) -> dict[str, Any]:
         del tables["data"]
     if "fleet" in tables and any(word.startswith("time.device=") for word in assignments):
         if not ours:
-            raise ValueError(
+            raise PruneFLError(
                 f"time.device is for all clients, but {path} has [[fleet]]: leave one of them out"
             )
         del tables["fleet"]
@@ -67,7 +68,7 @@ def shortened(config: Config, word: str) -> Config:
     except ValueError:
         scale = 0.0
     if not 0 < scale <= 1:
-        raise ValueError(f"{word}, must be a number > 0 and <= 1, such as scale=0.1")
+        raise PruneFLError(f"{word}, must be a number > 0 and <= 1, such as scale=0.1")
 
     def shorter(count: int) -> int:
         return max(1, round(count * scale))
@@ -89,7 +90,7 @@ def _file_of(source: str, resumed: Path | None) -> Path:
     if not source and resumed is not None:
         kept = resumed / "config.toml"
         if not kept.exists():
-            raise ValueError(f"{resumed}: no run to resume there (no config.toml)")
+            raise PruneFLError(f"{resumed}: no run to resume there (no config.toml)")
         return kept
     if not source:
         return preset("digits")
@@ -97,7 +98,7 @@ def _file_of(source: str, resumed: Path | None) -> Path:
         return preset(source)
     if Path(source).exists():
         return Path(source)
-    raise ValueError(f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}")
+    raise PruneFLError(f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}")
 
 
 def _folder() -> Traversable:

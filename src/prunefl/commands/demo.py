@@ -21,13 +21,15 @@ def demo(
     from prunefl.commands.progress import show_progress, summary_table
     from prunefl.report.picture import draw_comparison, draw_run
     from prunefl.runs.api import run_config
+    from prunefl.system.locks import hold
 
     config, _ = resolve(["digits"], seed)
     runs = []
     for method in ("prunefl", "conventional"):
         folder = out / method
         if (folder / "records.jsonl").exists():
-            shutil.rmtree(folder)
+            with hold(folder):
+                shutil.rmtree(folder)
         chosen = replace(config, run=replace(config.run, method=method))
         with show_progress(chosen, folder) as progress:
             finished = run_config(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -34,11 +36,11 @@ def inspect(
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise ValueError(f"{file}: {error.strerror}") from None
+        raise PruneFLError(f"{file}: {error.strerror}") from None
     try:
         table = _message_table(wire.describe(data)) if data[:4] == b"PFLW" else _safetensors_table(data)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+        raise PruneFLError(f"{file}: {error}") from None
     Console().print(table)
 
 
@@ -92,7 +94,7 @@ def _safetensors_header(data: bytes) -> dict[str, Any]:
         length = int.from_bytes(data[:8], "little")
         header: dict[str, Any] = json.loads(data[8 : 8 + length])
     except (SafetensorError, ValueError):
-        raise ValueError("neither a message of the wire format nor a safetensors file") from None
+        raise PruneFLError("neither a message of the wire format nor a safetensors file") from None
     return header
 
 

@@ -1,6 +1,9 @@
 """The command `prunefl`: wires the commands together and turns errors into one line."""
 
+import logging
+import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -23,13 +26,14 @@ from prunefl.commands.run import run
 from prunefl.commands.server import server
 from prunefl.commands.status import status
 from prunefl.commands.sweep import sweep
+from prunefl.system.errors import PruneFLError
 
 app = typer.Typer(
-    help="Federated learning in which the model shrinks while it trains.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
 app.command()(demo)
@@ -59,17 +63,51 @@ bench.command("layers")(layers)
 app.add_typer(bench, name="bench")
 
 
+DEBUG = "PRUNEFL_DEBUG"
+"""Environment variable of --debug: processes that a command starts are to show their tracebacks too."""
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and end, if it is asked for."""
+    if asked:
+        from prunefl.system.version import VERSION
+
+        typer.echo(f"prunefl {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def prepare(
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar=DEBUG, help="log everything; show tracebacks of all errors")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Federated learning in which the model shrinks while it trains."""
+    os.environ[DEBUG] = "1" if debug else ""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("prunefl").setLevel(logging.DEBUG if debug else logging.NOTSET)
+
+
 def main() -> None:
-    """Run the command line; what a user can mend is one line and exit code 2, never a traceback."""
+    """Run the command line; what a user can mend is one line and exit code 2, all else shows its traceback."""
     try:
         app()
-    except ValueError as error:
-        print(f"prunefl: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"prunefl: {where}{error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
+    except (PruneFLError, OSError) as error:
+        _refuse(error, isinstance(error, PruneFLError) or error.filename is not None)
+    except ValueError as error:  # until every room raises PruneFLError
+        _refuse(error, True)
     except KeyboardInterrupt:
         print("prunefl: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _refuse(error: Exception, mendable: bool) -> None:
+    """End with the error in one line, or raise it again where that would hide what somebody has to see."""
+    if os.environ.get(DEBUG) or not mendable:
+        raise error
+    said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    print(f"prunefl: {said}", file=sys.stderr)
+    sys.exit(2)

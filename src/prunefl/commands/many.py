@@ -12,6 +12,7 @@ from rich.table import Table
 
 from prunefl.experiments import Job, run_jobs
 from prunefl.experiments import Progress as Step
+from prunefl.system.errors import PruneFLError
 
 
 def carry_out(
@@ -43,7 +44,7 @@ def carry_out(
     if report and failed < len(jobs):
         write([out], out=out / "report", target=targets)
     if failed:
-        raise ValueError(f"{failed} of {len(jobs)} runs failed; the others are in {out}")
+        raise PruneFLError(f"{failed} of {len(jobs)} runs failed; the others are in {out}")
 
 
 class Lines:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 if TYPE_CHECKING:
     from prunefl.devices import Device, Memory
     from prunefl.measure.profile import Profile
@@ -48,6 +50,7 @@ def profile(
     from prunefl.measure.profile import Task, measured, merged
     from prunefl.measure.profile import profile as measure
     from prunefl.measure.profile.memory import measure as measure_memory
+    from prunefl.system.files import write_atomically
 
     classes, shape = _data_of(model, classes, input_shape)
     network = models.build(model, classes=classes, input_shape=shape, seed=0)
@@ -64,7 +67,7 @@ def profile(
     _print_whole(found, devices.bind(file, size, batch), used)
     if out is not None:
         text = devices.dump(merged(devices.load(str(out)), file) if out.exists() else file)
-        _write(out, text)
+        write_atomically(out, text.encode())
         print(f"wrote {out}; use it: prunefl run time.device={out}")
     if plot is not None or out is not None:
         from prunefl.report.profile import draw_profile
@@ -76,13 +79,13 @@ def _data_of(model: str, classes: int, input_shape: str) -> tuple[int, tuple[int
     """Return classes and sample shape: the paper's for a known model, else they must be given."""
     known = KNOWN.get(model)
     if known is None and (not classes or not input_shape):
-        raise ValueError(
+        raise PruneFLError(
             f"model={model!r} is not one of {', '.join(KNOWN)}: give --classes and --input-shape"
         )
     try:
         shape = tuple(int(part) for part in input_shape.split(",")) if input_shape else ()
     except ValueError:
-        raise ValueError(f"input_shape={input_shape!r}, must be whole numbers such as 3,32,32") from None
+        raise PruneFLError(f"input_shape={input_shape!r}, must be whole numbers such as 3,32,32") from None
     return classes or (known or (0, ()))[0], shape or (known or (0, ()))[1]
 
 
@@ -133,14 +136,3 @@ def _print_whole(found: "Profile", device: "Device", used: "Memory | None") -> N
             f"memory of a step beside the program: dense {used.dense / 1e6:.1f} MB, "
             f"sparse {used.sparse / 1e6:.1f} MB + {used.per_weight:.1f} bytes a live weight"
         )
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    import os
-    import tempfile
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(text)
-    os.replace(file.name, path)

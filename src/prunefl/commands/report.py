@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from prunefl.commands.options import Targets
+from prunefl.system.errors import PruneFLError
 
 
 def report(
@@ -54,5 +55,5 @@ def _formats(text: str) -> list[str]:
     names = [] if text == "none" else text.split(",")
     wrong = [name for name in names if name not in ("svg", "pdf")]
     if wrong:
-        raise ValueError(f"--figures {text}: must be svg, pdf, svg,pdf or none")
+        raise PruneFLError(f"--figures {text}: must be svg, pdf, svg,pdf or none")
     return names

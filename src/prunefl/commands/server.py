@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 PORT = 9092
 
 
@@ -48,8 +50,8 @@ def server(
 
     config, _ = resolve(arguments, None)
     if keys is None and not insecure:
-        raise ValueError("--keys DIR is missing; make it with: prunefl keys DIR (or ask for --insecure)")
+        raise PruneFLError("--keys DIR is missing; make it with: prunefl keys DIR (or ask for --insecure)")
     if keys is not None and insecure:
-        raise ValueError("--insecure uses no keys; give either --keys or --insecure")
+        raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
     listen = host or ("127.0.0.1" if insecure else "0.0.0.0")
     serve(Service(config, out, keys, listen, port, resume), show)

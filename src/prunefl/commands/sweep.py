@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from prunefl.commands.options import Jobs, Seeds, Targets, WriteReport
+from prunefl.system.errors import PruneFLError
 
 
 def sweep(
@@ -45,7 +46,9 @@ def sweep(
     given = parse_swept([word for word in arguments[len(named) :] if word not in scale])
     swept = {key: values for key, values in given.items() if len(values) > 1}
     if not swept:
-        raise ValueError("nothing to sweep: give at least one setting several values, as data.alpha=0.1,1,10")
+        raise PruneFLError(
+            "nothing to sweep: give at least one setting several values, as data.alpha=0.1,1,10"
+        )
     fixed = [f"{key}={values[0]}" for key, values in given.items() if len(values) == 1]
     config, name = resolve([*named, *fixed, *scale], None)
     folder = out or Path("runs") / f"{name}-sweep"

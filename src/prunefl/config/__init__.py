@@ -19,6 +19,7 @@ from prunefl.config.settings import (
     to_toml,
     window,
 )
+from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -201,23 +202,25 @@ def _check_together(config: Config) -> None:
     """Refuse values that are right alone and wrong together."""
     training, data, pruning = config.training, config.data, config.pruning
     if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
-        raise ValueError(
+        raise PruneFLError(
             f"pruning.density_target={pruning.density_target}, "
             f"must be <= pruning.density_limit={pruning.density_limit}"
         )
     if sum(not entry.count for entry in config.fleet) > 1:
-        raise ValueError("fleet: count=0 takes the clients that the others leave, only one group can have it")
+        raise PruneFLError(
+            "fleet: count=0 takes the clients that the others leave, only one group can have it"
+        )
     if not data.clients:
         return  # not known before the data is: `settled` asks again
     if training.participants > data.clients:
-        raise ValueError(
+        raise PruneFLError(
             f"training.participants={training.participants}, must be <= data.clients={data.clients}"
         )
     if config.initial.client >= data.clients:
-        raise ValueError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
+        raise PruneFLError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
     if config.fleet and sum(config.fleet_counts()) != data.clients:
         held = sum(entry.count for entry in config.fleet)
-        raise ValueError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
+        raise PruneFLError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
 
 
 def settled(config: Config, clients: int) -> Config:
@@ -230,13 +233,13 @@ def read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such config file") from None
+        raise PruneFLError(f"{path}: no such config file") from None
     except IsADirectoryError:
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: a folder, must be a config file (--resume --out DIR goes on with a run)"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid TOML: {error}") from None
+        raise PruneFLError(f"{path}: not valid TOML: {error}") from None
 
 
 def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
@@ -246,11 +249,11 @@ def from_tables(tables: dict[str, Any], base: Config | None = None) -> Config:
     base = base or Config()
     for name, table in tables.items():
         if name not in sections:
-            raise ValueError(f"{name}: no such section{nearest(name, list(sections))}")
+            raise PruneFLError(f"{name}: no such section{nearest(name, list(sections))}")
         if name == "fleet":
             changes["fleet"] = _fleet(table, base.fleet)
         elif not isinstance(table, dict):
-            raise ValueError(f"{name}={table!r}, must be a section: [{name}]")
+            raise PruneFLError(f"{name}={table!r}, must be a section: [{name}]")
         else:
             changes[name] = changed(name, getattr(base, name), table)
     return replace(base, **changes)
@@ -260,12 +263,12 @@ def _fleet(tables: Any, groups: tuple[FleetSettings, ...]) -> tuple[FleetSetting
     """Return the groups that the tables describe; one table, as of fleet.bandwidth=1e6, changes every group."""
     if isinstance(tables, dict):
         if not groups:
-            raise ValueError(
+            raise PruneFLError(
                 "fleet: there is no [[fleet]] to change; time.device names the device of all clients"
             )
         return tuple(changed("fleet", group, tables) for group in groups)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ValueError("fleet: must be tables, each opened by [[fleet]]")
+        raise PruneFLError("fleet: must be tables, each opened by [[fleet]]")
     return tuple(changed("fleet", FleetSettings(), table) for table in tables)
 
 
@@ -283,7 +286,7 @@ def override(config: Config, assignments: list[str]) -> Config:
         path, separator, value = text.partition("=")
         section, dot, key = path.strip().partition(".")
         if not (separator and dot and key):
-            raise ValueError(f"{text!r}: must look like section.key=value, such as run.rounds=100")
+            raise PruneFLError(f"{text!r}: must look like section.key=value, such as run.rounds=100")
         tables.setdefault(section, {})[key] = parsed(value.strip())
     return from_tables(tables, config)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from prunefl.system.errors import PruneFLError
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -65,11 +67,11 @@ def typed(path: str, value: Any, kind: Any, rule: Rule) -> Any:
     """Return the value as its kind, or say what it must be."""
     converted = _convert(value, kind)
     if converted is None:
-        raise ValueError(f"{path}={value!r}, must be {_spoken(kind)}")
+        raise PruneFLError(f"{path}={value!r}, must be {_spoken(kind)}")
     if isinstance(converted, float) and converted != converted:
-        raise ValueError(f"{path}={value!r}, must be a number")
+        raise PruneFLError(f"{path}={value!r}, must be a number")
     if not rule.holds(converted):
-        raise ValueError(f"{path}={value!r}, {rule.text}")
+        raise PruneFLError(f"{path}={value!r}, {rule.text}")
     return converted
 
 
@@ -101,7 +103,7 @@ def changed(name: str, current: Any, table: dict[str, Any]) -> Any:
     values = {}
     for key, value in table.items():
         if key not in known:
-            raise ValueError(f"{name}.{key}: no such setting{nearest(key, list(known), name)}")
+            raise PruneFLError(f"{name}.{key}: no such setting{nearest(key, list(known), name)}")
         values[key] = typed(f"{name}.{key}", value, hints[key], known[key].metadata["rule"])
     return replace(current, **values)
 

@@ -12,15 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from prunefl.system.files import cache_folder
+
 FOLDER = ".prunefl-cache"
 VERSION = 2
 DAY_SECONDS = 86_400
-
-
-def user_folder() -> Path:
-    """Return where caches go that belong to no data folder: $PRUNEFL_CACHE, or ~/.cache/prunefl."""
-    own = os.environ.get("PRUNEFL_CACHE")
-    return Path(own) if own else Path.home() / ".cache" / "prunefl"
 
 
 def fingerprint(files: Iterable[Path], *options: object) -> str:
@@ -97,7 +93,7 @@ def create_array(folder: Path, name: str, shape: tuple[int, ...], dtype: str = "
 
 def _writable(folder: Path | None, beside: Path | None) -> Path:
     """Return the first of the user's choice, the data folder and the user's cache that can be written to."""
-    candidates = [folder] if folder else [*([beside / FOLDER] if beside else []), user_folder() / "data"]
+    candidates = [folder] if folder else [*([beside / FOLDER] if beside else []), cache_folder() / "data"]
     for home in candidates:
         try:
             home.mkdir(parents=True, exist_ok=True)

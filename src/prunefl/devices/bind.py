@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from prunefl.devices.device import Device, LayerCost, Memory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured
+from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
     """Return the device for this model; step times go with the batch size."""
     found = next((measured for measured in device.models if _same(measured, shape)), None)
     if found is None and device.source not in PRESETS:
-        raise ValueError(_another_model(device, shape))
+        raise PruneFLError(_another_model(device, shape))
     note = device.note
     if found is None:
         found = _estimated(device, shape)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prunefl.core.time_model import DeviceTime, KinkedTime, LinearTime
+from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Memory:
             return None
         live = (num_bytes - self.sparse) / max(self.per_weight, 1e-9)
         if live < 1:
-            raise ValueError(
+            raise PruneFLError(
                 f"time.memory_limit={num_bytes}, must be > {self.sparse}: "
                 "what a step of this model takes with no live weight"
             )

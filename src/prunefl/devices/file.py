@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prunefl.devices.device import Link
+from prunefl.system.errors import PruneFLError
 
 PRESETS = ("raspberry-pi-4", "android-vm", "x86")
 
@@ -74,11 +75,11 @@ def load(name_or_path: str) -> DeviceFile:
         return parse(text, name_or_path)
     path = Path(name_or_path)
     if not path.is_file():
-        raise ValueError(f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file")
+        raise PruneFLError(f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file")
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a text file in UTF-8") from None
+        raise PruneFLError(f"{path}: not a text file in UTF-8") from None
     return parse(text, str(path))
 
 
@@ -87,12 +88,12 @@ def parse(text: str, source: str) -> DeviceFile:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{source}: not valid TOML: {error}") from None
+        raise PruneFLError(f"{source}: not valid TOML: {error}") from None
     known = {"name", "note", "overhead", "link", "model"}
     _refuse_unknown(source, tables, known)
     models = tables.get("model", [])
     if not isinstance(models, list) or not models:
-        raise ValueError(f"{source}: must hold at least one [[model]]")
+        raise PruneFLError(f"{source}: must hold at least one [[model]]")
     return DeviceFile(
         _text(source, "name", tables.get("name", source)),
         source,
@@ -105,30 +106,30 @@ def parse(text: str, source: str) -> DeviceFile:
 
 def _link(source: str, table: Any) -> Link:
     if not isinstance(table, dict):
-        raise ValueError(f"{source}={table!r}, must be a table: [link]")
+        raise PruneFLError(f"{source}={table!r}, must be a table: [link]")
     _refuse_unknown(source, table, {"up", "down", "latency", "long_message"})
     rates = {}
     for key in ("up", "down"):
         rates[key] = _number(source, key, table.get(key, math.inf), infinite=True)
         if rates[key] <= 0:
-            raise ValueError(f"{source}.{key}={table[key]}, must be > 0 bytes a second")
+            raise PruneFLError(f"{source}.{key}={table[key]}, must be > 0 bytes a second")
     long = table.get("long_message")
     numbers = isinstance(long, list) and all(isinstance(n, int | float) and n > 0 for n in long)
     if long is not None and (not numbers or len(long) != 2):
-        raise ValueError(f"{source}.long_message={long!r}, must be [bytes, seconds]")
+        raise PruneFLError(f"{source}.long_message={long!r}, must be [bytes, seconds]")
     point = None if long is None else (int(long[0]), float(long[1]))
     return Link(rates["up"], rates["down"], _number(source, "latency", table.get("latency", 0.0)), point)
 
 
 def _measured(source: str, table: Any) -> Measured:
     if not isinstance(table, dict):
-        raise ValueError(f"{source}={table!r}, must be a table: [[model]]")
+        raise PruneFLError(f"{source}={table!r}, must be a table: [[model]]")
     source = f"{source} {table.get('name', '?')}"
     kinds = typing.get_type_hints(Measured)
     _refuse_unknown(source, table, set(kinds))
     for key in ("name", "batch", "constant", "weights", "positions"):
         if key not in table:
-            raise ValueError(f"{source}.{key} is missing")
+            raise PruneFLError(f"{source}.{key} is missing")
     measured = Measured(**{key: _value(source, key, value, kinds[key]) for key, value in table.items()})
     _check_lengths(source, measured)
     return measured
@@ -140,53 +141,55 @@ def _check_lengths(source: str, measured: Measured) -> None:
         value = getattr(measured, field.name)
         if isinstance(value, tuple) and value and len(value) != len(measured.weights):
             rule = f"must have {len(measured.weights)}, one for each of weights"
-            raise ValueError(f"{source}.{field.name} has {len(value)} entries, {rule}")
+            raise PruneFLError(f"{source}.{field.name} has {len(value)} entries, {rule}")
     sizes = (measured.batch, *measured.weights, *measured.positions)
     if not measured.weights or not measured.positions or min(sizes) < 1:
-        raise ValueError(f"{source}: batch, weights and positions must be >= 1")
+        raise PruneFLError(f"{source}: batch, weights and positions must be >= 1")
     parts = (measured.importance_per_weight, measured.importance_fixed, measured.importance_dense)
     if any(parts) and not all(parts):
-        raise ValueError(
+        raise PruneFLError(
             f"{source}: importance_per_weight, importance_fixed and importance_dense belong together"
         )
     if not measured.per_weight and not measured.sparse_step:
-        raise ValueError(f"{source}: must have per_weight by layer, or sparse_step for the whole")
+        raise PruneFLError(f"{source}: must have per_weight by layer, or sparse_step for the whole")
     if not measured.dense and not measured.dense_step:
-        raise ValueError(f"{source}: must have dense by layer, or dense_step for the whole")
+        raise PruneFLError(f"{source}: must have dense by layer, or dense_step for the whole")
     for whole in (measured.dense_step, measured.sparse_step):
         if whole and whole < measured.constant:
-            raise ValueError(f"{source}: a whole step of {whole} s, must be >= constant={measured.constant}")
+            raise PruneFLError(
+                f"{source}: a whole step of {whole} s, must be >= constant={measured.constant}"
+            )
 
 
 def _value(source: str, key: str, value: Any, kind: Any) -> Any:
     """Return a value of Measured as its declared kind."""
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, list):
-            raise ValueError(f"{source}.{key}={value!r}, must be an array")
+            raise PruneFLError(f"{source}.{key}={value!r}, must be an array")
         return tuple(_value(source, key, item, typing.get_args(kind)[0]) for item in value)
     if kind is str:
         return _text(source, key, value)
     if kind is int and (not isinstance(value, int) or isinstance(value, bool)):
-        raise ValueError(f"{source}.{key}={value!r}, must be a whole number")
+        raise PruneFLError(f"{source}.{key}={value!r}, must be a whole number")
     number = _number(source, key, value)
     return int(value) if kind is int else number
 
 
 def _number(source: str, key: str, value: Any, infinite: bool = False) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{source}.{key}={value!r}, must be a number")
+        raise PruneFLError(f"{source}.{key}={value!r}, must be a number")
     if not 0 <= value <= math.inf or (value == math.inf and not infinite):
-        raise ValueError(f"{source}.{key}={value!r}, must be >= 0" + ("" if infinite else " and finite"))
+        raise PruneFLError(f"{source}.{key}={value!r}, must be >= 0" + ("" if infinite else " and finite"))
     return float(value)
 
 
 def _text(source: str, key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{source}.{key}={value!r}, must be text")
+        raise PruneFLError(f"{source}.{key}={value!r}, must be text")
     return value
 
 
 def _refuse_unknown(source: str, table: Mapping[str, Any], known: set[str]) -> None:
     for key in table:
         if key not in known:
-            raise ValueError(f"{source}: no such key {key!r}; there are {', '.join(sorted(known))}")
+            raise PruneFLError(f"{source}: no such key {key!r}; there are {', '.join(sorted(known))}")

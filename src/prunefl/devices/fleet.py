@@ -11,6 +11,7 @@ from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, Link
 from prunefl.devices.file import load
 from prunefl.models import flops
+from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
     from prunefl.config import Config, FleetSettings
@@ -77,7 +78,7 @@ def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:
     limits = []
     for device in {id(device): device for device in devices}.values():
         if device.memory is None:
-            raise ValueError(
+            raise PruneFLError(
                 f"time.memory_limit={num_bytes}, but {device.name} has no memory measured for this model; "
                 "measure it: prunefl profile --model NAME --out FILE"
             )

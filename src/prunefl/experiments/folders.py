@@ -1,26 +1,14 @@
-"""What a run folder tells from outside: whether it is finished, how far it is, who is at it."""
+"""What a run folder tells from outside: whether it is finished, how far it is."""
 
-import fcntl
 import json
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from prunefl.runs.records import Record
 
-LOCK_FILE = "lock"
-"""Held by whichever process is at a run."""
-
-LOCK_SECONDS = 60.0
-"""How long to wait for a run that another process is still ending."""
-
 TAIL_BYTES = 1 << 18
 """No record is longer: a comparison looks at its runs several times a second, and a file may hold 10,000."""
-
-_POLL_SECONDS = 0.2
 
 
 def finished(folder: Path) -> bool:
@@ -60,26 +48,6 @@ def _tail(file: IO[bytes], length: int) -> bytes:
     file.seek(0, os.SEEK_END)
     file.seek(max(0, file.tell() - length))
     return file.read()
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[int]:
-    """Hold a run folder's lock and yield its descriptor; a process that inherits it holds it too."""
-    until = time.monotonic() + LOCK_SECONDS
-    with (folder / LOCK_FILE).open("a") as file:
-        while not _locked(file):
-            if time.monotonic() > until:
-                raise ValueError(f"{folder}: another process is at this run; wait for it or stop it")
-            time.sleep(_POLL_SECONDS)
-        yield file.fileno()
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def last_line(path: Path) -> str:

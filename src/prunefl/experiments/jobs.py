@@ -13,17 +13,22 @@ from typing import Any
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.experiments.folders import final_density, finished, last_line, last_round, only_one
+from prunefl.experiments.folders import final_density, finished, last_line, last_round
 from prunefl.report.runs import VARIANT_FILE
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import refuse_other_config
 from prunefl.system.cores import cores
+from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
+from prunefl.system.locks import for_child, hold
 
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed."""
 
-_MAIN = "from prunefl.commands.main import main; main()"
+LOCK_SECONDS = 60.0
+"""How long to wait for a run that another process is still ending."""
+
+_PROGRAM = (sys.executable, "-m", "prunefl")
 _POLL_SECONDS = 0.2
 
 PASSES_TOLD = 25
@@ -112,7 +117,7 @@ def _by_folder(jobs: Sequence[Job]) -> list[Job]:
     for job in jobs:
         other = distinct.setdefault(job.folder, job)
         if other.config != job.config:
-            raise ValueError(
+            raise PruneFLError(
                 f"{other.name} and {job.name} differ and share {job.folder}: run them one by one, with --out"
             )
     return list(distinct.values())
@@ -134,8 +139,8 @@ def prepare(job: Job, workers: int) -> Config:
     """Write down what the run is for, and return the config it shall run."""
     config = completed(job)
     config = replace(config, run=replace(config.run, workers=workers)) if workers else config
-    job.folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(job.folder / VARIANT_FILE, json.dumps(dict(job.variant)).encode())
+    with hold(job.folder, LOCK_SECONDS):
+        write_atomically(job.folder / VARIANT_FILE, json.dumps(dict(job.variant)).encode())
     return config
 
 
@@ -150,13 +155,12 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
         elif _blocked(job):
             tell(_without_density(job))
         else:
-            config = prepare(job, 0)
             tell(Progress(job, last_round(job.folder), "running"))
             try:
-                with only_one(job.folder):
-                    on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
-                    run = run_config(config, job.folder, True, on_record, on_pass)
-            except ValueError as error:
+                config = prepare(job, 0)
+                on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
+                run = run_config(config, job.folder, True, on_record, on_pass)
+            except ValueError as error:  # until every room raises PruneFLError
                 tell(Progress(job, last_round(job.folder), "failed", str(error)))
             else:
                 done = last_round(job.folder)
@@ -197,7 +201,7 @@ def _run_apart(waiting: list[Job], at_once: int, tell: OnProgress, stop: Callabl
             while len(running) < at_once and not stop() and (job := _next(waiting, running, tell)):
                 try:
                     running[job.folder] = (job, _started(job, workers))
-                except ValueError as error:
+                except PruneFLError as error:
                     tell(Progress(job, last_round(job.folder), "failed", str(error)))
             time.sleep(_POLL_SECONDS if running else 0)
             _collect(running, tell)
@@ -231,13 +235,14 @@ def _next(waiting: list[Job], running: Running, tell: OnProgress) -> Job | None:
 def _started(job: Job, workers: int) -> "subprocess.Popen[bytes]":
     """Start `prunefl run --resume` on the job's folder, which holds its config."""
     config = prepare(job, workers)
-    with only_one(job.folder) as lock, (job.folder / LOG_FILE).open("wb") as log:
+    with hold(job.folder, LOCK_SECONDS) as lock, (job.folder / LOG_FILE).open("wb") as log:
         write_atomically(job.folder / "config.toml", settings.dump(config).encode())
         return subprocess.Popen(
-            [sys.executable, "-c", _MAIN, "run", "--out", str(job.folder), "--resume"],
+            [*_PROGRAM, "run", "--out", str(job.folder), "--resume"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            env=for_child(lock),
             pass_fds=[lock],
             preexec_fn=_end_with_parent(),
             # Ctrl-C in the terminal reaches only us; we pass it on once

@@ -16,6 +16,7 @@ from prunefl.methods.survivors import NoDensity
 from prunefl.report.figures import file_name
 from prunefl.report.runs import VARIANT_FILE, Run, without_records
 from prunefl.report.study import label_of, refuse_mixture
+from prunefl.system.errors import PruneFLError
 
 
 def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int], out: Path) -> list[Job]:
@@ -33,7 +34,7 @@ def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int]
 
 def _distinct(methods: Sequence[str]) -> list[str]:
     if not methods:
-        raise ValueError("--methods is empty, must name at least one method")
+        raise PruneFLError("--methods is empty, must name at least one method")
     return list(dict.fromkeys(methods))
 
 
@@ -66,7 +67,9 @@ def _job(
     source = None
     if needs_density(own):
         if ("prunefl", {}) not in specs:
-            raise ValueError(f"{method} needs a density: add prunefl to --methods, or give pruning.density=D")
+            raise PruneFLError(
+                f"{method} needs a density: add prunefl to --methods, or give pruning.density=D"
+            )
         source = out / "prunefl" / f"seed-{seed}"
     variant = {"kind": "method", "label": label, "settings": typed}
     return Job(
@@ -87,15 +90,15 @@ def refuse_idle(config: Config, keys: Iterable[str]) -> None:
     """Refuse to set runs apart by settings that change nothing about them: their labels would lie."""
     for key, option in (("run.method", "--methods"), ("run.seed", "--seeds")):
         if key in keys:
-            raise ValueError(f"{key} cannot set runs apart, use {option}")
+            raise PruneFLError(f"{key} cannot set runs apart, use {option}")
     if "pruning.density" not in keys:
         return
     method, density = config.run.method, config.pruning.density
     if not density:
-        raise ValueError(f"{method}: pruning.density={density:g}, must be > 0")
+        raise PruneFLError(f"{method}: pruning.density={density:g}, must be > 0")
     # what a method of the user's own reads, only the user knows
     if ":" not in method and not needs_density(replace(config, pruning=replace(config.pruning, density=0.0))):
-        raise ValueError(f"{method} takes no density: it would ignore pruning.density={density:g}")
+        raise PruneFLError(f"{method} takes no density: it would ignore pruning.density={density:g}")
 
 
 def refuse_other_runs(jobs: Sequence[Job], out: Path) -> None:
@@ -150,9 +153,9 @@ def _limited(run: Path) -> bool:
 
 def _lottery(run: Path, out: Path) -> list[Job]:
     if not (run / "records.jsonl").exists():
-        raise ValueError(f"{run}: must be the folder of a run (there is no records.jsonl in it)")
+        raise PruneFLError(f"{run}: must be the folder of a run (there is no records.jsonl in it)")
     if not finished(run):
-        raise ValueError(f"{run}: is not finished; finish it with: prunefl run --out {run} --resume")
+        raise PruneFLError(f"{run}: is not finished; finish it with: prunefl run --out {run} --resume")
     config = settings.load(run / "config.toml")
     # the mask has the size it has: limits are for the run that found it
     config = replace(config, pruning=replace(config.pruning, density_limit=0.0, density_target=0.0))
@@ -216,9 +219,9 @@ def parse_swept(texts: Sequence[str]) -> dict[str, list[str]]:
     for text in texts:
         key, separator, values = text.partition("=")
         if not separator or "." not in key:
-            raise ValueError(f"{text!r}: must look like section.key=a,b,c, such as data.alpha=0.1,1,10")
+            raise PruneFLError(f"{text!r}: must look like section.key=a,b,c, such as data.alpha=0.1,1,10")
         # a value in brackets is one list, not several values
         swept[key] = [values] if values.startswith("[") else [value for value in values.split(",") if value]
         if not swept[key]:
-            raise ValueError(f"{text!r}: gives no value to try")
+            raise PruneFLError(f"{text!r}: gives no value to try")
     return swept

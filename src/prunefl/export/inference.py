@@ -8,6 +8,7 @@ from torch import nn
 from prunefl import models
 from prunefl.local import torch_backend as sparse
 from prunefl.runs.artifact import About, load_model
+from prunefl.system.errors import PruneFLError
 
 FILE = "model.safetensors"
 MAX_CLASSES = 1_000_000
@@ -31,7 +32,7 @@ def load(path: str | Path, model: nn.Module | None = None, *, choose: str = "aut
         full = {name: values[name].view(mask.shape) for name, mask in masks.items() if bool(mask.all())}
         sparse.load_state(pruned, {**values, **full})
     except (ValueError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{file}: does not fit the model {about.model!r}: {error}") from error
+        raise PruneFLError(f"{file}: does not fit the model {about.model!r}: {error}") from error
     return pruned.eval()
 
 
@@ -41,14 +42,16 @@ def model_file(path: str | Path) -> Path:
     file = given / FILE if given.is_dir() else given
     if not file.is_file():
         why = "the run is not finished (prunefl run --resume)" if given.is_dir() else "no such file"
-        raise ValueError(f"{given}: no {FILE}: {why}")
+        raise PruneFLError(f"{given}: no {FILE}: {why}")
     return file
 
 
 def _built(file: Path, about: About) -> nn.Module:
     """Return one of our own networks for the file's samples."""
     if about.model not in models.BUILDERS:
-        raise ValueError(f"{file}: is of the own model {about.model!r}: give that network too, as `model`")
+        raise PruneFLError(f"{file}: is of the own model {about.model!r}: give that network too, as `model`")
     if not (1 <= about.classes <= MAX_CLASSES and 1 <= prod(about.input_shape) <= MAX_INPUTS):
-        raise ValueError(f"{file}: {about.classes} classes, samples of {about.input_shape}: not a sound file")
+        raise PruneFLError(
+            f"{file}: {about.classes} classes, samples of {about.input_shape}: not a sound file"
+        )
     return models.build(about.model, classes=about.classes, input_shape=about.input_shape, seed=0)

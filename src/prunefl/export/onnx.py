@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from prunefl.system.errors import PruneFLError
+
 OPSET = 18
 OVERHEAD_BYTES = 700
 """About what the nodes that put a weight together add to the file."""
@@ -26,7 +28,7 @@ def onnx_bytes(model: nn.Module, input_shape: tuple[int, ...], *, plain: bool = 
         import onnx
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise ValueError("export to ONNX needs onnx and onnxscript: pip install 'prunefl[onnx]'") from error
+        raise PruneFLError("export to ONNX needs onnx and onnxscript: pip install 'prunefl[onnx]'") from error
     example = (torch.zeros(2, *input_shape),)
     with _quiet():
         program = torch.onnx.export(

@@ -14,7 +14,8 @@ from prunefl.export.inference import load, model_file
 from prunefl.export.onnx import onnx_bytes
 from prunefl.local import torch_backend as sparse
 from prunefl.runs.artifact import load_model
-from prunefl.runs.checkpoint import write_atomically
+from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 Writer = Callable[[nn.Module, tuple[int, ...], Path, bool], None]
 """Dense network, shape of a sample, where to, and whether weights are to be stored plainly."""
@@ -49,18 +50,18 @@ def export(
         model: the untrained network, where it was the user's own.
     """
     if to not in FORMATS:
-        raise ValueError(f"--to {to}, must be one of {', '.join(FORMATS)}")
+        raise PruneFLError(f"--to {to}, must be one of {', '.join(FORMATS)}")
     name, write = FORMATS[to]
     if plain and to != "onnx":
-        raise ValueError(f"--plain is for --to onnx, {to} always stores zeros too: leave it out")
+        raise PruneFLError(f"--plain is for --to onnx, {to} always stores zeros too: leave it out")
     if out is not None and out.is_dir():
-        raise ValueError(f"--out {out}: a folder, must be the file to write, such as {out / name}")
+        raise PruneFLError(f"--out {out}: a folder, must be the file to write, such as {out / name}")
     file = model_file(run)
     _, _, about = load_model(file)
     dense = sparse.densify(load(file, model, choose="dense")).eval()
     path = out or file.with_name(name)
     if path.resolve() == file.resolve():
-        raise ValueError(f"--out {path}: is the run's own model, must be another file")
+        raise PruneFLError(f"--out {path}: is the run's own model, must be another file")
     write(dense, about.input_shape, path, plain)
     num_bytes = sum(tensor.nbytes for tensor in dense.state_dict().values())
     return Exported(path, path.stat().st_size, file.stat().st_size, num_bytes)

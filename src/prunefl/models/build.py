@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.mobilenet import mobilenetv3_small
 from prunefl.models.resnet import resnet18
+from prunefl.system.errors import PruneFLError
 from prunefl.system.plugins import own_function
 
 BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
@@ -44,9 +45,11 @@ def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, *
         try:
             model = function(**arguments)
         except TypeError as error:
-            raise ValueError(f"model.name={spec!r}, could not be called with {arguments}: {error}") from error
+            raise PruneFLError(
+                f"model.name={spec!r}, could not be called with {arguments}: {error}"
+            ) from error
     if not isinstance(model, nn.Module):
-        raise ValueError(f"model.name={spec!r}, must return an nn.Module, got {type(model).__name__}")
+        raise PruneFLError(f"model.name={spec!r}, must return an nn.Module, got {type(model).__name__}")
     check(model, classes=classes, input_shape=input_shape, name=spec)
     return model
 
@@ -60,7 +63,7 @@ def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name:
     # a network of the user's own may raise anything
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0]
-        raise ValueError(
+        raise PruneFLError(
             f"model.name={name!r}, must take samples of shape {tuple(input_shape)}: "
             f"{type(error).__name__}: {reason}"
         ) from error
@@ -69,7 +72,7 @@ def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name:
             module.training = mode
     if not isinstance(output, Tensor) or tuple(output.shape) != (2, classes):
         given = tuple(output.shape[1:]) if isinstance(output, Tensor) else type(output).__name__
-        raise ValueError(
+        raise PruneFLError(
             f"model.name={name!r}, must give {classes} logits a sample as the data has {classes} "
             f"classes, gives {given}"
         )
@@ -81,7 +84,7 @@ def _known_function(name: str) -> Callable[..., nn.Module]:
         near = get_close_matches(name, BUILDERS, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         names = ", ".join(BUILDERS)
-        raise ValueError(f"model.name={name!r}, must be one of {names} or package.module:function{hint}")
+        raise PruneFLError(f"model.name={name!r}, must be one of {names} or package.module:function{hint}")
     return BUILDERS[name]
 
 

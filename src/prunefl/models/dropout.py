@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from prunefl.system.errors import PruneFLError
+
 
 class SeededDropout(nn.Dropout):
     """nn.Dropout with the generator it draws from; whole channels fall together where `by_channel` is set."""
@@ -52,7 +54,9 @@ def seed_dropout(model: nn.Module, generator: torch.Generator) -> nn.Module:
             _replace_module_in_place(model, path, seeded)
         elif isinstance(module, nn.modules.dropout._DropoutNd):
             kind = type(module).__name__
-            raise ValueError(f"model layer {path}={kind}, must be nn.Dropout: its draws could not be seeded")
+            raise PruneFLError(
+                f"model layer {path}={kind}, must be nn.Dropout: its draws could not be seeded"
+            )
     return model
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from prunefl.system.errors import PruneFLError
+
 LARGEST_FILE = 1 << 30
 """A longer record file is refused rather than read into memory."""
 
@@ -58,14 +60,14 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
     """Return every run in or below the folders that has a round to show, and notes on those that have none.
 
     Raises:
-        ValueError: a folder holds no run, or no run has anything to show.
+        PruneFLError: a folder holds no run, or no run has anything to show.
     """
     runs: list[Run] = []
     notes: list[str] = []
     for file in _record_files(folders):
         try:
             run = read_run(file.parent)
-        except ValueError as error:
+        except PruneFLError as error:
             notes.append(f"left out: {error}")
             continue
         if run.rounds:
@@ -74,7 +76,7 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
             notes.append(f"{run.folder}: left out: {'; '.join(run.notes)}")
     if not runs:
         advice = "wait for a first round, go on with a stopped run by --resume, or run a damaged one anew"
-        raise ValueError("\n  ".join([f"there is no run to show; {advice}:", *notes]))
+        raise PruneFLError("\n  ".join([f"there is no run to show; {advice}:", *notes]))
     return runs, notes
 
 
@@ -83,7 +85,7 @@ def without_records(folders: Iterable[Path]) -> Iterator[Run]:
     for folder in folders:
         try:
             yield Run(folder, {}, None, (), _config(folder / "config.toml"), variant=_variant(folder))
-        except ValueError:
+        except PruneFLError:
             continue
 
 
@@ -92,10 +94,10 @@ def _record_files(folders: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"{folder}: no such folder")
+            raise PruneFLError(f"{folder}: no such folder")
         files = sorted(folder.rglob("records.jsonl"))
         if not files:
-            raise ValueError(f"{folder}: no runs found (no records.jsonl in it or below it)")
+            raise PruneFLError(f"{folder}: no runs found (no records.jsonl in it or below it)")
         for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values())
@@ -107,7 +109,7 @@ def read_run(folder: Path) -> Run:
     records, notes = _records(file)
     header = records[0] if records else {}
     if header.get("kind") != "run" or not isinstance(header.get("seed"), int) or "method" not in header:
-        raise ValueError(f"{file}: its first line is not a readable record of kind 'run'")
+        raise PruneFLError(f"{file}: its first line is not a readable record of kind 'run'")
     rounds = _rounds(records)
     config = _config(folder / "config.toml")
     finished = any(record["kind"] == "end" for record in records)
@@ -120,7 +122,7 @@ def read_run(folder: Path) -> Run:
 def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the records before the first damaged line, and a note if there is one."""
     if file.stat().st_size > LARGEST_FILE:
-        raise ValueError(f"{file}: {file.stat().st_size} bytes, must be at most {LARGEST_FILE}")
+        raise PruneFLError(f"{file}: {file.stat().st_size} bytes, must be at most {LARGEST_FILE}")
     records: list[dict[str, Any]] = []
     with file.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
@@ -193,7 +195,7 @@ def _config(file: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not valid TOML: {error}") from error
+        raise PruneFLError(f"{file}: not valid TOML: {error}") from error
 
 
 def _variant(folder: Path) -> Mapping[str, Any]:
@@ -203,7 +205,7 @@ def _variant(folder: Path) -> Mapping[str, Any]:
     try:
         variant = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not valid JSON: {error}") from error
+        raise PruneFLError(f"{file}: not valid JSON: {error}") from error
     if not isinstance(variant, dict) or not isinstance(variant.get("settings", {}), dict):
-        raise ValueError(f"{file}: must hold an object, and one as its settings")
+        raise PruneFLError(f"{file}: must hold an object, and one as its settings")
     return variant

@@ -7,6 +7,7 @@ from typing import Any
 from prunefl.config import short_name
 from prunefl.config.settings import flat
 from prunefl.report.runs import Run
+from prunefl.system.errors import PruneFLError
 
 METHOD_LABELS: Mapping[str, str] = {
     "prunefl": "PruneFL",
@@ -179,7 +180,7 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
     _refuse_differing([run for run in runs if not run.variant], "pruning.density")
     for run in runs:
         if run.seed in by_seed:
-            raise ValueError(
+            raise PruneFLError(
                 f"{by_seed[run.seed].folder} and {run.folder}: both are {run.method} with seed {run.seed}; "
                 "give one of them, or name the setting in which they differ with --by section.key"
             )
@@ -191,7 +192,7 @@ def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
     settings = _settings(run)
     for key in by:
         if key not in settings:
-            raise ValueError(f"--by {key}: no such setting in {run.folder / 'config.toml'}")
+            raise PruneFLError(f"--by {key}: no such setting in {run.folder / 'config.toml'}")
     return _given({key: settings[key] for key in by})
 
 
@@ -231,7 +232,7 @@ def _refuse_other(seen: dict[str, tuple[Any, Run]], key: str, value: Any, run: R
     """Refuse a value that is not the first one seen of its key."""
     first, where = seen.setdefault(key, (value, run))
     if first != value:
-        raise ValueError(
+        raise PruneFLError(
             f"runs of different configs mixed: {key} is {first!r} in {where.folder} "
             f"and {value!r} in {run.folder}; report them apart, or add --by {key}"
         )

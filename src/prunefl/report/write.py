@@ -1,6 +1,5 @@
 """Put a report together: the page, and beside it every figure and table as a file."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,8 @@ from prunefl.report.runs import find_runs
 from prunefl.report.special import limit_figures, lottery_figures, snip_figures, sweep_figures
 from prunefl.report.study import Study, study
 from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
+from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 TITLE = "– PruneFL report</title>"
 """Stands in every page of ours: no other is replaced."""
@@ -62,7 +63,7 @@ def write_report(
     files = _write_tables(sections, out)
     files += _draw_figures(told, sections, out, figures) if figures else []
     path = out / "report.html"
-    write_text(path, page(told, sections, goals, title, made_by, figures))
+    write_atomically(path, page(told, sections, goals, title, made_by, figures).encode(), durable=False)
     for stale in former - set(files):
         stale.unlink(missing_ok=True)
     return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
@@ -72,7 +73,7 @@ def check_targets(targets: Sequence[float]) -> None:
     """Refuse accuracies that nobody can ask for."""
     for target in targets:
         if not 0 < target < 1:
-            raise ValueError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
+            raise PruneFLError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
@@ -111,7 +112,7 @@ def _write_tables(sections: Sequence[Section], out: Path) -> list[Path]:
     for table in (table for section in sections for table in section.tables):
         for ending, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
             written.append(out / "tables" / f"{table.name}.{ending}")
-            write_text(written[-1], text)
+            write_atomically(written[-1], text.encode(), durable=False)
     return written
 
 
@@ -119,7 +120,7 @@ def refuse_foreign_page(out: Path) -> None:
     """Refuse to write where somebody else's page is."""
     path = out / "report.html"
     if path.is_file() and TITLE not in _text_of(path):
-        raise ValueError(f"{path} was not written by `prunefl report`: move it, or give another --out")
+        raise PruneFLError(f"{path} was not written by `prunefl report`: move it, or give another --out")
 
 
 def _files_of(page: Path) -> set[Path]:
@@ -130,10 +131,3 @@ def _files_of(page: Path) -> set[Path]:
 
 def _text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write the file so that a reader sees the old or the new one, never half of it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

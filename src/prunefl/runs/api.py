@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from prunefl.system.errors import PruneFLError
+from prunefl.system.locks import hold
 from prunefl import data, devices, models, wire
 from prunefl.models import flops
 from prunefl.rounds import cost as charges
@@ -67,12 +69,12 @@ def _num_classes(model: nn.Module, inputs: Tensor) -> int:
     # a network of the user's own may raise anything
     except Exception as error:
         given = f"{tuple(inputs.shape[1:])} of {inputs.dtype}"
-        raise ValueError(
+        raise PruneFLError(
             f"model cannot take samples of shape {given}: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(logits, Tensor) or logits.dim() != 2:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"model gives {got} for one sample, must give one row of logits")
+        raise PruneFLError(f"model gives {got} for one sample, must give one row of logits")
     return int(logits.shape[1])
 
 
@@ -130,7 +132,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
     """Return all that a run needs to know before its first round."""
     names = prunable_names(model, config.pruning.exclude)
     if not names:
-        raise ValueError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
+        raise PruneFLError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
     refuse_unusual(model, federation.input_shape, names)
     # the run keeps the config as it was given; only its devices need to know how many clients there are
     known = settings.settled(config, len(federation.clients))
@@ -158,12 +160,12 @@ def refuse_unusual(model: nn.Module, input_shape: Sequence[int], names: Sequence
     for name, used in flops.uses(model, input_shape, names).items():
         if len(used) != 1:
             how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"
-            raise ValueError(
+            raise PruneFLError(
                 f"the layer of {name} {how}, to be pruned it must be called once: add it to pruning.exclude"
             )
     for path, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None:
-            raise ValueError(
+            raise PruneFLError(
                 f"model layer {path} has momentum=None, must be a number: its count is not exchanged"
             )
 
@@ -191,11 +193,15 @@ def _run(
         # refused before anything is written
         charges.initial_client(setup, plan)
     if resume and out is None:
-        raise ValueError("resume=True needs out, the folder of the run to go on with")
+        raise PruneFLError("resume=True needs out, the folder of the run to go on with")
     with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:
         folder = Path(out) if out is not None else Path(spare)
         watched = loggers.told(
             config.run.loggers, folder, settings.as_dict(config), on_record or (lambda record: None)
         )
-        with Simulator(setup, federation.clients, folder / "clients", on_pass) as engine, watched as told:
+        with (
+            hold(folder),
+            Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
+            watched as told,
+        ):
             return execute(setup, engine, federation.test, federation.name, folder, resume, told)

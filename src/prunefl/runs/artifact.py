@@ -9,7 +9,9 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from prunefl.runs.checkpoint import bits_of, mask_of, write_atomically
+from prunefl.system.errors import PruneFLError
+from prunefl.runs.checkpoint import bits_of, mask_of
+from prunefl.system.files import write_atomically
 from prunefl.core.masks import Masks
 
 MASK = "mask:"
@@ -44,4 +46,4 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], About]
         masks = {name: mask_of(tensors.pop(MASK + name), shape) for name, shape in shapes.items()}
         return tensors, masks, about
     except (OSError, KeyError, ValueError, SafetensorError) as error:
-        raise ValueError(f"{path}: not a model that prunefl wrote: {error}") from None
+        raise PruneFLError(f"{path}: not a model that prunefl wrote: {error}") from None

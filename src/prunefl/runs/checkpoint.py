@@ -1,8 +1,5 @@
-"""Stop and go on: the whole state of a run in one file, written atomically, without pickle (SPEC 12)."""
+"""Stop and go on: the whole state of a run in one file, written atomically, without pickle (docs/method.md 12)."""
 
-import json
-import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 import torch
 from torch import Tensor
 
+from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
 from prunefl import wire
 from prunefl.rounds.cost import Totals
 from prunefl.core.masks import packed_bits
@@ -25,52 +22,17 @@ KEPT = 2
 """Checkpoints kept: the last, and the one before it in case the last cannot be read."""
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be read."""
-
-
-def write_atomically(path: Path, data: bytes, durable: bool = True) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or nothing; if durable, a power cut too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def save_tensors(
     path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any], durable: bool = True
 ) -> Path:
-    """Write tensors and JSON as safetensors; the checksum of the bytes goes into the file's name."""
-    data = safetensors.torch.save(
-        {name: tensor.contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)}
-    )
-    target = path.with_name(f"{path.name}-{zlib.crc32(data):08x}.safetensors")
-    write_atomically(target, data, durable)
-    return target
+    """Write tensors and JSON; see `save_arrays`."""
+    return save_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, about, durable)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the JSON of a file that `save_tensors` wrote."""
-    try:
-        data = path.read_bytes()
-        if f"{zlib.crc32(data):08x}" != path.stem.rpartition("-")[2]:
-            raise CheckpointError(f"{path}: the bytes do not match their checksum")
-        length = int.from_bytes(data[:8], "little")
-        about = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])
-        return safetensors.torch.load(data), about
-    except CheckpointError:
-        raise
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{path}: not a readable checkpoint: {error}") from None
-
-
-def cut_off(folder: Path) -> list[Path]:
-    """Return what processes left behind that were killed while they wrote into this folder."""
-    return list(folder.glob(".*.safetensors.tmp"))
+    arrays, about = load_arrays(path)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, about
 
 
 def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from prunefl.system.errors import PruneFLError
 from prunefl.local import torch_backend as sparse
 from prunefl.runs import checkpoint
 from prunefl import config as settings
@@ -21,6 +22,7 @@ from prunefl.runs.records import Record, RecordFile, final_accuracy, read_record
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.rounds.server import Outcome, ServerState, Setup, start
 from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.system.files import write_atomically
 from prunefl.system.version import VERSION
 
 OnRecord = Callable[[Record], bool | None]
@@ -110,15 +112,15 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
     """Return where to begin: at a checkpoint if one is asked for and there, else at the start."""
     records, kept = folder / "records.jsonl", folder / "config.toml"
     if records.exists() and not resume:
-        raise ValueError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
+        raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
     if resume and kept.exists():
         refuse_other_config(setup.config, settings.load(kept), folder)
-    checkpoint.write_atomically(kept, settings.dump(setup.config).encode())
+    write_atomically(kept, settings.dump(setup.config).encode())
     there = records.stat().st_size if records.exists() else 0
     found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
     if found is None:
         if there and any(record["kind"] == "end" for record in read_records(records)):
-            raise ValueError(
+            raise PruneFLError(
                 f"{folder}: the run is finished, and its checkpoints are gone; there is nothing to resume"
             )
         return _Opened(start(setup))
@@ -134,11 +136,11 @@ def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
         if one == other:
             continue
         if isinstance(one, tuple):
-            raise ValueError(f"{section.name} differs from the run in {folder}; give another --out")
+            raise PruneFLError(f"{section.name} differs from the run in {folder}; give another --out")
         for key in (field.name for field in fields(one)):
             path = f"{section.name}.{key}"
             if getattr(one, key) != getattr(other, key) and path not in FREE_TO_CHANGE:
-                raise ValueError(
+                raise PruneFLError(
                     f"{path}={getattr(one, key)!r}, but the run in {folder} has {getattr(other, key)!r}; "
                     "resume without changing it, or give another --out"
                 )
@@ -151,7 +153,7 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
         return {}
     accuracy, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
-        raise ValueError(
+        raise PruneFLError(
             f"round {state.round}: the test loss turned {loss}; lower training.learning_rate, or limit what one client "
             "can do by server.clip_norm or server.aggregate"
         )

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prunefl.system.errors import PruneFLError
+
 
 def own_function(setting: str, spec: str) -> Callable[..., Any]:
     """Return the function that `package.module:function` names, looked for in the working folder too.
@@ -20,8 +22,8 @@ def own_function(setting: str, spec: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except (ImportError, ValueError, SyntaxError) as error:
-        raise ValueError(f"{setting}={spec!r}, {module_name!r} cannot be imported: {error}") from error
+        raise PruneFLError(f"{setting}={spec!r}, {module_name!r} cannot be imported: {error}") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        raise ValueError(f"{setting}={spec!r}, module {module_name!r} has no function {function_name!r}")
+        raise PruneFLError(f"{setting}={spec!r}, module {module_name!r} has no function {function_name!r}")
     return function

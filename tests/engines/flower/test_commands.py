@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 from prunefl.commands.main import app
 from prunefl.commands.status import lines
 from prunefl.config import Config
-from prunefl.engines.flower import join, keys, serve, supervise
+from prunefl.engines.flower import join, keys, serve
 from prunefl.engines.flower.roll import Member
 from prunefl.engines.flower.status import Status, read_status
+from prunefl.system.locks import FolderInUseError, hold
 
 
 def complaint(*words: str) -> str:
@@ -77,16 +78,16 @@ def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
 
 
 def test_two_clients_cannot_share_a_state(tmp_path):
-    refused = pytest.raises(ValueError, match="another client is running")
+    refused = pytest.raises(FolderInUseError, match="is at work there")
     member = join.Membership("127.0.0.1:1", 0, "", None, tmp_path)
-    with supervise.alone_in(tmp_path, "the first"), refused:
+    with hold(tmp_path), refused:
         join.join(member, print)
 
 
 def test_two_servers_cannot_share_a_folder(tmp_path):
-    refused = pytest.raises(ValueError, match="another server is running there; give another --out")
+    refused = pytest.raises(FolderInUseError, match="is at work there")
     service = serve.Service(Config(), tmp_path, None, "127.0.0.1", 0)
-    with supervise.alone_in(tmp_path, "the first"), refused:
+    with hold(tmp_path), refused:
         serve.serve(service, print)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prunefl.engines.flower.supervise import Backoff, crew, last_words, private_file
+from prunefl.engines.flower.supervise import Backoff, crew, last_words
 
 CHILD = """
 import subprocess, sys, time, pathlib, signal
@@ -137,11 +137,3 @@ def test_waiting_doubles_up_to_a_limit_and_is_forgotten_after_calm(monkeypatch):
     assert [backoff.next() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     now[0] += 61
     assert backoff.next() == 1.0
-
-
-def test_a_private_file_was_never_readable_by_others(tmp_path):
-    path = tmp_path / "secret"
-    path.write_text("old")
-    path.chmod(0o644)
-    assert private_file(path, b"new").stat().st_mode & 0o777 == 0o600
-    assert path.read_bytes() == b"new"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from prunefl.rounds.client import ClientState
 from prunefl.runs import checkpoint
+from prunefl.system.files import CheckpointError, cut_off
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ClientStore:
             if number < round:
                 try:
                     return _load(path)
-                except checkpoint.CheckpointError:
+                except CheckpointError:
                     continue
         return ClientState()
 
@@ -43,7 +44,7 @@ class ClientStore:
         for number, path in self._found_all():
             if number not in kept or (number == round and path != written):
                 path.unlink(missing_ok=True)
-        for path in checkpoint.cut_off(self.folder):
+        for path in cut_off(self.folder):
             path.unlink(missing_ok=True)
 
     def clear(self) -> None:

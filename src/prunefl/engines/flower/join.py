@@ -10,7 +10,9 @@ from pathlib import Path
 
 from prunefl.engines.flower import keys
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
-from prunefl.engines.flower.supervise import Backoff, Crew, Stopped, alone_in, crew, private_file
+from prunefl.engines.flower.supervise import Backoff, Crew, Stopped, crew
+from prunefl.system.files import write_private
+from prunefl.system.locks import hold
 
 CALM = 120.0
 """Seconds after which a connection counts as one that was made."""
@@ -42,8 +44,8 @@ def join(membership: Membership, say: Callable[[str], None]) -> None:
     if membership.keys is not None:
         keys.check_node_key(membership.keys / keys.NODE)
         keys.read_certificate(membership.keys / "ca.pem")
-    with alone_in(membership.state, f"--state {membership.state}: another client is running with it"):
-        secret = private_file(membership.state / ".secret", secrets.token_bytes(32))
+    with hold(membership.state):
+        secret = write_private(membership.state / ".secret", secrets.token_bytes(32))
         environment = {
             **QUIET,
             SOCKET: str(socket_path(membership.state)),

@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
 
@@ -91,12 +92,15 @@ def _nodes(folder: Path, clients: int) -> list[Path]:
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         )
-        _write(home / NODE, text, 0o600)
-        _write(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), 0o644)
+        write_private(home / NODE, text)
+        write_atomically(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), mode=0o644)
         register[client] = public_text(key.public_key())
         written.append(home)
     lines = {str(client): register[client] for client in sorted(register)}
-    return [*written, _write(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", 0o644)]
+    return [
+        *written,
+        write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644),
+    ]
 
 
 def read_register(folder: Path) -> dict[int, str]:
@@ -197,23 +201,10 @@ def _general(host: str) -> x509.GeneralName:
 
 def _write_key(path: Path, key: _Key) -> Path:
     form = serialization.PrivateFormat.PKCS8
-    return _write(
-        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), 0o600
+    return write_private(
+        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     )
 
 
 def _write_pem(path: Path, certificate: x509.Certificate) -> Path:
-    return _write(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-
-
-def _write(path: Path, content: bytes, mode: int) -> Path:
-    """Write atomically; a secret never exists with wider permissions, not even for an instant."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    return path
+    return write_atomically(path, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)

@@ -13,7 +13,9 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower import control, keys
 from prunefl.engines.flower.processes import QUIET, SECRET_FILE
-from prunefl.engines.flower.supervise import Crew, Stopped, alone_in, crew, last_words, private_file
+from prunefl.engines.flower.supervise import Crew, Stopped, crew, last_words
+from prunefl.system.files import write_private
+from prunefl.system.locks import hold
 
 START_SECONDS = 120.0
 
@@ -44,8 +46,8 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
         keys.check_server_files(service.keys)
         register = keys.read_register(service.keys)
     refuse_taken_port(service.host, service.port)
-    with alone_in(service.folder, f"{service.folder}: another server is running there; give another --out"):
-        secret = private_file(service.folder / ".secret", secrets.token_bytes(32))
+    with hold(service.folder):
+        secret = write_private(service.folder / ".secret", secrets.token_bytes(32))
         environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(service.folder / "flower")}
         try:
             with crew(service.folder / "logs", environment) as members:
@@ -70,7 +72,7 @@ def _run(
     except ValueError as error:
         raise ValueError(f"{error}: {last_words(log)}; see {log}") from None
     written = service.folder / "server.toml"
-    private_file(written, settings.dump(service.config).encode())
+    write_private(written, settings.dump(service.config).encode())
     options: dict[str, str | bool] = {
         "config": str(written.resolve()),
         "folder": str(service.folder.resolve()),

@@ -27,9 +27,9 @@ from prunefl.engines.flower.supervise import Backoff
 from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.updates import RoundFailed
 from prunefl.runs.api import build_model, load_data, prepare
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import execute
+from prunefl.system.files import write_atomically
 
 NAME_FILE = "run-name.txt"
 

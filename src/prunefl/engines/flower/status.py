@@ -30,7 +30,7 @@ class Status:
         """Write the file, unless it is younger than a second and nobody insists."""
         if not now and time.monotonic() - self.written < 1.0:
             return
-        from prunefl.runs.checkpoint import write_atomically
+        from prunefl.system.files import write_atomically
 
         self.written = time.monotonic()
         write_atomically(self.folder / FILE, json.dumps(self.content(), indent=1).encode(), durable=False)

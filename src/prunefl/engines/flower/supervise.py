@@ -1,6 +1,5 @@
 """Start processes, keep them in sight, and leave none behind."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -116,29 +115,6 @@ class Backoff:
         )
         self.since = now
         return self.wait
-
-
-@contextmanager
-def alone_in(folder: Path, otherwise: str) -> Iterator[None]:
-    """Hold a folder for this process; ValueError with these words if another has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(otherwise) from None
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
-
-
-def private_file(path: Path, content: bytes) -> Path:
-    """Write a file that only this user can read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    return path
 
 
 def show(words: str) -> None:

@@ -25,7 +25,8 @@ from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import handle
 from prunefl.runs.api import build_model, load_data
-from prunefl.runs.checkpoint import KEPT, write_atomically
+from prunefl.runs.checkpoint import KEPT
+from prunefl.system.files import write_atomically
 
 ANYTHING = "*"
 """Allows all that the server says: for clients that are on the server's own machine."""

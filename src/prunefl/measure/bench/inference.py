@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from prunefl import models
 from prunefl.core.masks import prunable_names
 from prunefl.local import torch_backend as sparse
+from prunefl.system.errors import PruneFLError
 
 INPUTS = {
     "conv2": (62, (1, 28, 28)),
@@ -36,7 +37,7 @@ def measure(name: str, densities: Sequence[float], samples: int, repeats: int) -
     Dense and sparse take turns, so that a disturbance of the machine meets both.
     """
     if name not in INPUTS:
-        raise ValueError(f"--model {name}, must be one of {', '.join(INPUTS)}")
+        raise PruneFLError(f"--model {name}, must be one of {', '.join(INPUTS)}")
     classes, shape = INPUTS[name]
     generator = torch.Generator().manual_seed(0)
     model = models.build(name, classes=classes, input_shape=shape, seed=0).eval()
@@ -49,7 +50,7 @@ def measure(name: str, densities: Sequence[float], samples: int, repeats: int) -
 def _masks(model: nn.Module, density: float, generator: torch.Generator) -> dict[str, Tensor]:
     """Return random masks, the same density in each layer."""
     if not 0.0 < density <= 1.0:
-        raise ValueError(f"--density {density}, must be > 0 and <= 1")
+        raise PruneFLError(f"--density {density}, must be > 0 and <= 1")
     parameters = dict(model.named_parameters())
     names = prunable_names(model)
     return {name: torch.rand(parameters[name].shape, generator=generator) < density for name in names}

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from prunefl.core.reconfigure import reconfigure
 from prunefl.core.time_model import LinearTime
+from prunefl.system.errors import PruneFLError
 
 LAYERS = 8
 MOST_WEIGHTS = 2**30
@@ -29,9 +30,9 @@ class Timing:
 def measure(weights: int, repeats: int = 5, seed: int = 0) -> Timing:
     """Return how long it takes to choose the prunable set and the next masks of so many weights."""
     if not LAYERS <= weights <= MOST_WEIGHTS:
-        raise ValueError(f"weights={weights}, must be between {LAYERS} and {MOST_WEIGHTS}")
+        raise PruneFLError(f"weights={weights}, must be between {LAYERS} and {MOST_WEIGHTS}")
     if repeats < 1:
-        raise ValueError(f"repeats={repeats}, must be >= 1")
+        raise PruneFLError(f"repeats={repeats}, must be >= 1")
     source = torch.Generator().manual_seed(seed)
     values, importance, masks = _model(weights, source)
     model = LinearTime(10.0, {name: 1e-6 * (1 + k % 3) for k, name in enumerate(masks)})

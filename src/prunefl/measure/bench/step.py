@@ -16,6 +16,7 @@ from prunefl.core.masks import prunable_names
 from prunefl.local.torch_backend import SGD, collect_gradients, sparsify
 from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.threads import running_threads
+from prunefl.system.errors import PruneFLError
 
 Step = Callable[[], None]
 RATE = 1e-4
@@ -189,16 +190,16 @@ def random_batch(task: Task, size: int) -> tuple[Tensor, Tensor]:
 
 def task_named(model: str) -> Task:
     if model not in TASKS:
-        raise ValueError(f"--model {model}, must be one of {', '.join(TASKS)}")
+        raise PruneFLError(f"--model {model}, must be one of {', '.join(TASKS)}")
     return TASKS[model]
 
 
 def check_settings(density: float, threads: int, batch: int, seconds: float) -> None:
     """Refuse settings that cannot be measured."""
     if not 0 < density <= 1:
-        raise ValueError(f"--density {density}, must be above 0 and at most 1")
+        raise PruneFLError(f"--density {density}, must be above 0 and at most 1")
     for name, value in {"threads": threads, "batch": batch}.items():
         if value < 1:
-            raise ValueError(f"--{name} {value}, must be >= 1")
+            raise PruneFLError(f"--{name} {value}, must be >= 1")
     if not seconds > 0:
-        raise ValueError(f"--seconds {seconds}, must be > 0")
+        raise PruneFLError(f"--seconds {seconds}, must be > 0")

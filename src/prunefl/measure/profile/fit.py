@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prunefl.system.errors import PruneFLError
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -28,7 +30,9 @@ def fit_line(live: Sequence[float], seconds: Sequence[float]) -> Fit:
     """
     x, y = np.asarray(live, dtype=float), np.asarray(seconds, dtype=float)
     if x.shape != y.shape or len(np.unique(x)) < 3:
-        raise ValueError(f"{len(np.unique(x))} different sizes are too little variation to fit, must be >= 3")
+        raise PruneFLError(
+            f"{len(np.unique(x))} different sizes are too little variation to fit, must be >= 3"
+        )
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ValueError("measurements must be finite numbers")
     slope, fixed = np.polynomial.polynomial.polyfit(x, y, 1)[::-1]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunefl.devices import Memory
+from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,7 +56,7 @@ def step_bytes(job: Job) -> int:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ValueError(f"the memory of {job.model} could not be measured: {reason}")
+        raise PruneFLError(f"the memory of {job.model} could not be measured: {reason}")
     return int(json.loads(done.stdout))
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from prunefl.system.errors import PruneFLError
 from prunefl.config.settings import flat
 
 Record = Mapping[str, Any]
@@ -30,12 +31,12 @@ def open(name: str, folder: Path, config: Mapping[str, Any]) -> Logger:
         config: the run's settings as tables, logged once.
     """
     if name not in NAMES:
-        raise ValueError(f"run.loggers holds {name!r}, must be one of {', '.join(NAMES)}")
+        raise PruneFLError(f"run.loggers holds {name!r}, must be one of {', '.join(NAMES)}")
     try:
         module = importlib.import_module(f"prunefl.runs.loggers.to_{name}")
         logger: Logger = module.open(folder, config)
     except ImportError as error:
-        raise ValueError(
+        raise PruneFLError(
             f"run.loggers holds {name!r}, which is not installed ({error}): pip install 'prunefl[{name}]'"
         ) from error
     return logger

@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.loggers import Record, run_name, scalars, settings
+from prunefl.system.files import write_atomically
 
 ID_FILE = "mlflow-run.txt"
 """MLflow's id of the run, in its folder: a run that is resumed goes on in it."""
