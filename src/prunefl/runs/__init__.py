@@ -1,0 +1,1 @@
+"""A run from its first round to its last, and what it leaves."""
