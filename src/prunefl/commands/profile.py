@@ -46,20 +46,21 @@ def profile(
       prunefl run time.device=here.toml
     """
     from prunefl import devices, models
-    from prunefl.core.masks import prunable_names
+    from prunefl.local.torch_backend.network import network_of
     from prunefl.measure.profile import Task, measured, merged
     from prunefl.measure.profile import profile as measure
     from prunefl.measure.profile.memory import measure as measure_memory
     from prunefl.system.files import write_atomically
 
     classes, shape = _data_of(model, classes, input_shape)
-    network = models.build(model, classes=classes, input_shape=shape, seed=0)
-    names = prunable_names(network)
-    size = devices.shape_of(network, shape, names)
+    network = network_of(models.build(model, classes=classes, input_shape=shape, seed=0), shape, classes)
+    size = devices.shape_of(network)
     total = sum(size.weights.values())
     used = measure_memory(model, classes, shape, batch, total) if memory else None
     with _progress() as progress:
-        found = measure(Task(network, names, shape, classes, batch, threads, repeats, progress))
+        found = measure(
+            Task(network.module, list(network.full_masks), shape, classes, batch, threads, repeats, progress)
+        )
     command = f"prunefl profile --model {model} --batch {batch} --threads {threads} --repeats {repeats}"
     link = devices.Link(bandwidth, bandwidth) if bandwidth else devices.Link()
     file = devices.DeviceFile(name, name, link, (measured(found, size, model, used, command),))

@@ -112,8 +112,10 @@ def reconfigure(
         gains, stays = _checked_importance(name, importance[name], mask), mask.reshape(-1)
         kept_gain += _total(np.compress(stays, gains))
         candidates[name] = np.compress(~stays, gains)
-    choose = best_of_layers if isinstance(time_model, LinearTime) else best_counts
-    added = choose(candidates, time_model, kept_gain, protected.counts, room)  # type: ignore[operator]
+    if isinstance(time_model, LinearTime):
+        added = best_of_layers(candidates, time_model, kept_gain, protected.counts, room)
+    else:
+        added = best_counts(candidates, time_model, kept_gain, protected.counts, room)
     return Masks({n: _add_largest(mask, candidates[n], added[n]) for n, mask in protected.items()})
 
 

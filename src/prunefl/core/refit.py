@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prunefl.core.time_model import Counts, DeviceTime, KinkedTime, Line, LinearTime
+from prunefl.core.masks import Counts
+from prunefl.core.time_model import DeviceTime, KinkedTime, Line, LinearTime
 
 FORGET = 0.998
 """Weight of the past at each new round: devices warm up and links change, but over many masks, not one."""

@@ -1,6 +1,5 @@
 """What changes with the round number: learning rate, prunable share, size limit."""
 
-
 from prunefl.config import Config
 from prunefl.core.limits import prunable_fraction, size_limit
 from prunefl.core.randomness import Stream, stream

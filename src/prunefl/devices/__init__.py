@@ -3,7 +3,7 @@
 from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, LayerCost, Link, Memory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured, load, parse
-from prunefl.devices.fleet import device_time, fastest, fleet, memory_density, round_time, shape_of
+from prunefl.devices.fleet import device_time, fleet, memory_density, round_time, shape_of
 from prunefl.devices.write import dump
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "bind",
     "device_time",
     "dump",
-    "fastest",
     "fleet",
     "load",
     "memory_density",

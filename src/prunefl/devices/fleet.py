@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torch import nn
-
+from prunefl.core.network import Network
 from prunefl.core.time_model import DeviceTime, FleetTime, KinkedTime, LinearTime, fleet_time
 from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, Link
 from prunefl.devices.file import load
-from prunefl.models import flops
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
@@ -19,19 +17,15 @@ if TYPE_CHECKING:
 WIRE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 
 
-def shape_of(model: nn.Module, input_shape: Sequence[int], names: Sequence[str]) -> Shape:
-    """Return what the clock must know of a model."""
-    parameters = dict(model.named_parameters())
-    weights = {name: parameters[name].numel() for name in names}
-    unpruned = sum(p.numel() for name, p in parameters.items() if name not in weights)
-    return Shape(weights, flops.positions(model, input_shape, names), unpruned)
+def shape_of(network: Network) -> Shape:
+    """Return what the clock must know of a network."""
+    sizes = network.full_masks.sizes
+    return Shape(sizes, network.positions, network.parameters - sum(sizes.values()))
 
 
-def fleet(
-    config: "Config", model: nn.Module, input_shape: Sequence[int], names: Sequence[str]
-) -> list[Device]:
+def fleet(config: "Config", network: Network) -> list[Device]:
     """Return the device of every client: [[fleet]] groups in their order, or time.device for all."""
-    shape, batch = shape_of(model, input_shape, names), config.training.batch_size
+    shape, batch = shape_of(network), config.training.batch_size
     if not config.fleet:
         return [bind(load(config.time.device), shape, batch)] * config.data.clients
     devices: list[Device] = []
@@ -48,11 +42,8 @@ def _as_configured(device: Device, group: "FleetSettings") -> Device:
     return replace(device, link=replace(link, latency=link.latency + group.latency), jitter=group.jitter)
 
 
-def round_time(
-    devices: Sequence[Device], config: "Config", names: Sequence[str]
-) -> LinearTime | KinkedTime | FleetTime:
+def round_time(devices: Sequence[Device], config: "Config") -> LinearTime | KinkedTime | FleetTime:
     """Return T of the fleet: linear if one device type is always the slowest and has no kinks."""
-    assert all(list(device.layers) == list(names) for device in devices)
     distinct = {id(device): device for device in devices}.values()
     return fleet_time([device_time(device, config) for device in distinct], sizes_of(devices[0]))
 
@@ -84,8 +75,3 @@ def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:
             )
         limits.append(device.memory.density_limit(num_bytes, sum(sizes_of(device).values())))
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def fastest(devices: Sequence[Device], among: Sequence[int]) -> int:
-    """Return the client, of these, that has the fastest device: it does the initial pruning (SPEC 8)."""
-    return min(among, key=lambda client: (devices[client].dense_step_seconds(), client))

@@ -3,23 +3,21 @@
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
-import torch
-
-from prunefl.config import Config
-from prunefl.core.masks import digest
 from prunefl.data import Samples
-from prunefl.local.torch_backend.memory import keep_freed_memory
-from prunefl.local.torch_backend.threads import workers
-from prunefl.local.torch_backend.trainer import OnPass, Trainer
-from prunefl.rounds.client import ClientState, handle
+from prunefl.local import Backend, OnPass, make_backend
+from prunefl.rounds import client_files
+from prunefl.rounds.client import Client, ClientState, handle
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, Setup
-from prunefl.runs import checkpoint
+from prunefl.system.cores import count_workers
+from prunefl.system.files import load_arrays, save_arrays
 
 
 class Simulator:
@@ -28,21 +26,18 @@ class Simulator:
     def __init__(
         self, setup: Setup, clients: Sequence[Samples], folder: Path, on_pass: OnPass | None = None
     ) -> None:
-        self._setup, self._clients = setup, clients
-        self._config: Config = setup.config
-        self._store = ClientStore(folder)
+        self._setup, self._clients, self._on_pass = setup, clients, on_pass
+        self._states = StateFiles(folder)
         self._last_files: set[str] = set()
-        count = workers(self._config.run.workers)
-        # One OpenMP thread setting for all: it decides the bits, the number of workers must not.
-        self._threads_before = torch.get_num_threads()
-        torch.set_num_threads(self._config.run.threads)
-        keep_freed_memory()
+        count = count_workers(setup.config.run.workers)
         self._pool = ThreadPoolExecutor(count, "client")
-        self._trainers: SimpleQueue[Trainer] = SimpleQueue()
+        self._backends: SimpleQueue[Backend] = SimpleQueue()
         for _ in range(count):
-            trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
-            trainer.on_pass = on_pass or trainer.on_pass
-            self._trainers.put(trainer)
+            backend = make_backend(setup.network, setup.config, setup.measured)
+            self._backends.put(backend)
+        # One thread setting for all: it decides the bits, the number of workers must not.
+        self._undo = ExitStack()
+        self._undo.enter_context(backend.threads(setup.config.run.threads))
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterator[Reply]:
         """Yield every client's reply; each is let go of before the next is waited for."""
@@ -52,26 +47,28 @@ class Simulator:
         while jobs:
             yield jobs.popleft().result()
 
-    def _handle(self, client: int, order: Order, state: ServerState) -> Reply:
-        trainer = self._trainers.get()
+    def _handle(self, number: int, order: Order, state: ServerState) -> Reply:
+        backend, setup = self._backends.get(), self._setup
+        client = Client(number, self._clients[number], setup.network, backend, setup.method, setup.config)
+        if self._on_pass is not None:
+            client = replace(client, on_pass=self._on_pass)
         try:
-            before = self._store.load(client, state)
-            reply, after = handle(order, client, before, self._clients[client], trainer, self._config)
+            reply, after = handle(order, client, self._states.load(number, state))
         finally:
-            self._trainers.put(trainer)
-        self._store.save(client, order.round, after)
+            self._backends.put(backend)
+        self._states.save(number, order.round, after)
         return reply
 
     def snapshot(self) -> dict[str, Any]:
         """Return the clients' states as a checkpoint remembers them; files that none speaks of go."""
-        self._store.forget_files(self._last_files)
-        self._last_files = self._store.files()
-        return self._store.entries()
+        self._states.forget_files(self._last_files)
+        self._last_files = self._states.files()
+        return self._states.entries()
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go back to the clients' states of a checkpoint."""
-        self._store.restore(snapshot)
-        self._last_files = self._store.files()
+        self._states.restore(snapshot)
+        self._last_files = self._states.files()
 
     def __enter__(self) -> "Simulator":
         return self
@@ -80,51 +77,46 @@ class Simulator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(self._threads_before)
+        self._undo.close()
 
 
-class ClientStore:
-    """The clients' states: names of masks in memory, tensors on disk, so a thousand clients cost little."""
+class StateFiles:
+    """The clients' states: names of masks in memory, arrays on disk, so a thousand clients cost little."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._entries: dict[int, dict[str, str | int]] = {}
+        self._entries: dict[int, dict[str, Any]] = {}
 
     def load(self, client: int, server: ServerState) -> ClientState:
         """Return a client's state; masks that the server itself forgot are forgotten here too."""
         entry = self._entries.get(client)
         if entry is None:
             return ClientState()
-        masks = server.past.get(bytes.fromhex(str(entry["masks"])), {})
-        if not entry["file"]:
-            return ClientState(masks, steps=int(entry["steps"]))
-        tensors, _ = checkpoint.load_tensors(self._folder / str(entry["file"]))
-        return ClientState(
-            masks, checkpoint.under("sums/", tensors), int(entry["steps"]), checkpoint.residual_of(tensors)
-        )
+        masks = server.past.get(bytes.fromhex(entry["masks"]))
+        arrays = load_arrays(self._folder / entry["file"])[0] if entry["file"] else {}
+        memory = client_files.memory_of(arrays, entry["memory"])
+        return ClientState(masks, memory, client_files.residual_of(arrays))
 
     def save(self, client: int, round: int, state: ClientState) -> None:
         """Keep a client's state. Files are never overwritten: an older checkpoint may speak of them."""
-        tensors = {f"sums/{name}": value for name, value in state.sums.items()}
-        tensors |= checkpoint.residual_tensors(state.residual)
-        file = ""
-        if tensors:
+        arrays, file = client_files.state_arrays(state), ""
+        if arrays:
             path = self._folder / f"{client:06d}-{round:07d}"
-            file = checkpoint.save_tensors(path, tensors, {}, durable=False).name
-        named = digest(state.masks).hex() if state.masks else ""
-        self._entries[client] = {"masks": named, "steps": state.steps, "file": file}
+            file = save_arrays(path, arrays, {}, durable=False).name
+        digest = state.masks.digest.hex() if state.masks is not None else ""
+        self._entries[client] = {"masks": digest, "memory": dict(state.memory.numbers), "file": file}
 
-    def entries(self) -> dict[str, dict[str, str | int]]:
+    def entries(self) -> dict[str, dict[str, Any]]:
         """Return what a checkpoint has to remember."""
         return {str(client): entry for client, entry in sorted(self._entries.items())}
 
-    def restore(self, entries: Mapping[str, Mapping[str, str | int]]) -> None:
+    def restore(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         """Go back to what a checkpoint remembered."""
         self._entries = {int(client): dict(entry) for client, entry in entries.items()}
 
     def files(self) -> set[str]:
         """Return the names of the files that the present states lie in."""
-        return {str(entry["file"]) for entry in self._entries.values() if entry["file"]}
+        return {entry["file"] for entry in self._entries.values() if entry["file"]}
 
     def forget_files(self, keep: set[str]) -> None:
         """Remove the files that neither the present states nor `keep` speak of."""

@@ -11,8 +11,7 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished
 from prunefl.experiments.jobs import Job
-from prunefl.methods import build_pruner
-from prunefl.methods.survivors import NoDensity
+from prunefl.methods import NoDensity, build_method
 from prunefl.report.figures import file_name
 from prunefl.report.runs import VARIANT_FILE, Run, without_records
 from prunefl.report.study import label_of, refuse_mixture
@@ -80,7 +79,7 @@ def _job(
 def needs_density(config: Config) -> bool:
     """Return whether the method wants a density that the config does not give; refuses unknown methods."""
     try:
-        build_pruner(config)
+        build_method(config)
     except NoDensity:
         return True
     return False

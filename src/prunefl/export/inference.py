@@ -3,11 +3,12 @@
 from math import prod
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from prunefl import models
 from prunefl.local import torch_backend as sparse
-from prunefl.runs.artifact import About, load_model
+from prunefl.runs.model_file import About, load_model
 from prunefl.system.errors import PruneFLError
 
 FILE = "model.safetensors"
@@ -24,13 +25,11 @@ def load(path: str | Path, model: nn.Module | None = None, *, choose: str = "aut
         choose: how pruned layers compute: "sparse", "dense", or "auto", whichever is faster here.
     """
     file = model_file(path)
-    values, masks, about = load_model(file)
+    state, about = load_model(file)
     network = model if model is not None else _built(file, about)
     try:
-        pruned = sparse.sparsify(network, masks, choose=choose)
-        # a layer with all its weights is a plain torch layer, and takes them in their shape
-        full = {name: values[name].view(mask.shape) for name, mask in masks.items() if bool(mask.all())}
-        sparse.load_state(pruned, {**values, **full})
+        pruned = sparse.sparsify(network, state.masks, choose=choose)
+        sparse.load_state(pruned, {name: torch.tensor(state.dense(name)) for name in state.values})
     except (ValueError, KeyError, RuntimeError) as error:
         raise PruneFLError(f"{file}: does not fit the model {about.model!r}: {error}") from error
     return pruned.eval()

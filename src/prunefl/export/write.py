@@ -13,7 +13,7 @@ from torch import nn
 from prunefl.export.inference import load, model_file
 from prunefl.export.onnx import onnx_bytes
 from prunefl.local import torch_backend as sparse
-from prunefl.runs.artifact import load_model
+from prunefl.runs.model_file import load_model
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
@@ -57,7 +57,7 @@ def export(
     if out is not None and out.is_dir():
         raise PruneFLError(f"--out {out}: a folder, must be the file to write, such as {out / name}")
     file = model_file(run)
-    _, _, about = load_model(file)
+    _, about = load_model(file)
     dense = sparse.densify(load(file, model, choose="dense")).eval()
     path = out or file.with_name(name)
     if path.resolve() == file.resolve():

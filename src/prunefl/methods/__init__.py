@@ -39,7 +39,7 @@ __all__ = [
     "Work",
     "build_method",
     "known",
-    "method_class",
+    "label_method",
 ]
 
 ENTRY_POINTS = "prunefl.methods"
@@ -61,12 +61,9 @@ def known() -> Mapping[str, type[Method]]:
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 
-def method_class(name: str) -> type[Method] | None:
-    """Return what is known of a method before it is built; None for a function of the user's own."""
-    if name in known():
-        return known()[name]
-    made = _registered(name)
-    return made if isinstance(made, type) and issubclass(made, Method) else None
+def label_method(name: str) -> str:
+    """Return what people call a method; one of the user's own goes by its name."""
+    return known()[name].label if name in known() else name
 
 
 def _registered(name: str) -> Callable[..., Any] | None:
@@ -88,7 +85,9 @@ def build_method(config: "Config") -> Method:
         _check_config(make, name, config)
     method = make(config)
     if not isinstance(method, Method):
-        raise PruneFLError(f"run.method={name!r}, must give a prunefl.methods.Method, gave {type(method).__name__}")
+        raise PruneFLError(
+            f"run.method={name!r}, must give a prunefl.methods.Method, gave {type(method).__name__}"
+        )
     _check_config(type(method), name, config)
     return method
 

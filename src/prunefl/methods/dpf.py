@@ -58,6 +58,4 @@ class DPF(Method):
         count = target_count(self.config.pruning.density, everywhere.size)
         masks = keep_largest(everywhere, {n: np.abs(w).reshape(-1) for n, w in dense.items()}, count)
         hidden = {name: dense[name] * ~mask for name, mask in masks.items()}
-        return Chosen(
-            masks, Memory(arrays=hidden), SparseState.from_dense({**state.values, **dense}, masks)
-        )
+        return Chosen(masks, Memory(arrays=hidden), SparseState.from_dense({**state.values, **dense}, masks))

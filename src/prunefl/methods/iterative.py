@@ -25,9 +25,7 @@ class Iterative(Method):
         if done == count_prunings(seen.round - 1, rounds):
             return Chosen(masks, seen.memory)
         counts = layer_targets(self.config.pruning.density ** (done / TIMES), masks)
-        return Chosen(
-            keep_largest_by_layer(masks, magnitudes(seen.state.values, masks), counts), seen.memory
-        )
+        return Chosen(keep_largest_by_layer(masks, magnitudes(seen.state.values, masks), counts), seen.memory)
 
     def cannot_extend(self) -> str:
         return "its twenty prunings are spread over the first half of run.rounds"

@@ -1,8 +1,10 @@
 """Online learning of the model's size by the sign of an estimated derivative (Han, Wang, Leung 2020)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, floor, sqrt
+from typing import cast
 
 import numpy as np
 
@@ -173,7 +175,7 @@ def prune_values(state: SparseState, density: float) -> SparseState:
 
 def _mean(updates: Sequence[Received], name: str) -> float:
     """Return the p_n-weighted mean of a loss that the clients reported."""
-    return sum(update.share * float(update.numbers[name]) for update in updates)  # type: ignore[arg-type]
+    return math.fsum(update.share * cast(float, update.numbers[name]) for update in updates)
 
 
 def _dense(seen: Seen) -> Mapping[str, Array]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from prunefl.core import importance, schedule
 from prunefl.core.limits import allowed_weights
@@ -61,7 +61,7 @@ class PruneFL(Method):
     name = "prunefl"
     label = "PruneFL"
     colours, dash, place = ("#d1495b", "#ff7a8a"), "", 0
-    keeps_limits = ("density_limit", "density_target")
+    keeps_limits: ClassVar[tuple[str, ...]] = ("density_limit", "density_target")
     works = (Collect, PruneFirst)
     has_initial, has_further = True, True
 
@@ -187,9 +187,7 @@ class FurtherOnly(PruneFL):
     has_initial = False
 
 
-def choose(
-    method: Method, state: SparseState, mean: Arrays, time_model: TimeModel, completed: int
-) -> Masks:
+def choose(method: Method, state: SparseState, mean: Arrays, time_model: TimeModel, completed: int) -> Masks:
     """Return the masks after one reconfiguration."""
     return reconfigure(
         state,

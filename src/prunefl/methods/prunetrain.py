@@ -49,7 +49,9 @@ class PruneTrain(Method):
         # an untrained model guesses: log(classes), or log 2 for each class's own yes or no
         one_hot = self.config.training.loss == "onehot_bce"
         loss = log(2 if one_hot else list(masks.shapes.values())[-1][0])
-        penalty = sum(sum(float(norms.sum()) for norms in channel_norms(network.first.dense(n))) for n in masks)
+        penalty = sum(
+            sum(float(norms.sum()) for norms in channel_norms(network.first.dense(n))) for n in masks
+        )
         strength = LASSO_SHARE / (1 - LASSO_SHARE) * loss / penalty
         return Chosen(masks, Memory(numbers={"lasso": strength}))
 
@@ -90,12 +92,13 @@ def channel_norms(weight: Array) -> tuple[Array, Array]:
     """Return the Euclidean norms of a layer's input channels and of its output channels."""
     squares = np.square(weight).reshape(*weight.shape[:2], -1).sum(2)
     # the norm has no gradient at 0: a channel that is gone must not turn the others into NaN
-    return tuple(np.sqrt(np.maximum(squares.sum(side), np.float32(1e-24))) for side in (0, 1))  # type: ignore[return-value]
+    inputs, outputs = (np.sqrt(np.maximum(squares.sum(side), np.float32(1e-24))) for side in (0, 1))
+    return inputs, outputs
 
 
 def lasso_gradient(weight: Array) -> Array:
     """Return the gradient of the summed channel norms, in the weight's shape."""
-    inputs, outputs = (1 / norms for norms in channel_norms(weight))
+    inputs, outputs = (np.float32(1) / norms for norms in channel_norms(weight))
     factor = outputs[:, None] + inputs[None, :]
     gradient: Array = weight * factor.reshape(*factor.shape, *[1] * (weight.ndim - 2))
     return gradient

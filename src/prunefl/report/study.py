@@ -6,26 +6,9 @@ from typing import Any
 
 from prunefl.config import short_name
 from prunefl.config.settings import flat
+from prunefl.methods import known, label_method
 from prunefl.report.runs import Run
 from prunefl.system.errors import PruneFLError
-
-METHOD_LABELS: Mapping[str, str] = {
-    "prunefl": "PruneFL",
-    "conventional": "Conventional FL",
-    "snip": "SNIP",
-    "synflow": "SynFlow",
-    "online": "Online learning",
-    "iterative": "Iterative pruning",
-    "initial-only": "PruneFL, initial only",
-    "further-only": "PruneFL, further only",
-    "feddst": "FedDST",
-    "rigl": "RigL",
-    "set": "SET",
-    "erk": "Static ERK",
-    "dpf": "DPF",
-    "prunetrain": "PruneTrain",
-    "ticket": "Lottery ticket",
-}
 
 # settings that do not change what a run computes, or that each method sets for itself
 _FREE = {
@@ -127,7 +110,7 @@ def _variant(
 
 def label_of(method: str, settings: Mapping[str, Any]) -> str:
     """Return a variant's name for readers: 'SNIP at 30 %', 'PruneFL, limit 10 %', 'PruneFL, alpha 0.1'."""
-    return _with_settings(METHOD_LABELS.get(method, method), settings)
+    return _with_settings(label_method(method), settings)
 
 
 def _with_settings(label: str, settings: Mapping[str, Any]) -> str:
@@ -163,7 +146,7 @@ def _devices(group: Mapping[str, Any]) -> str:
 
 def _rank(group: tuple[str, str], method: str, settings: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the order of variants: the usual methods first, then by number and name of what differs."""
-    kinds, methods = ["method", "lottery", "sweep"], list(METHOD_LABELS)
+    kinds, methods = ["method", "lottery", "sweep"], list(known())
     numbers = [value if isinstance(value, int | float) else 0 for value in settings.values()]
     return (
         kinds.index(group[0]) if group[0] in kinds else len(kinds),

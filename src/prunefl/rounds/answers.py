@@ -40,7 +40,9 @@ def check_chosen(method: Method, answer: str, chosen: Any, network: Network) -> 
     for name, shape in chosen.masks.shapes.items():
         if shape != wanted[name] or chosen.masks[name].dtype != bool:
             given = f"{chosen.masks[name].dtype} of shape {shape}"
-            raise _wrong(method, answer, f"gave for {name} a mask {given}, must be bool of shape {wanted[name]}")
+            raise _wrong(
+                method, answer, f"gave for {name} a mask {given}, must be bool of shape {wanted[name]}"
+            )
     if chosen.state is not None:
         if not isinstance(chosen.state, SparseState) or chosen.state.masks != chosen.masks:
             raise _wrong(method, answer, "gave a state under other masks than it chose")
@@ -50,13 +52,14 @@ def check_chosen(method: Method, answer: str, chosen: Any, network: Network) -> 
 
 def check_work(method: Method, work: Any, live: Counts) -> None:
     """Refuse work that could not travel, or whose cost is not known."""
-    check_signatures(method)
     if not isinstance(work, method.works):
         kinds = ", ".join(kind.__name__ for kind in method.works)
         raise _wrong(method, "work", f"gave {_kind(work)}, must give one of its `works`: {kinds}")
     assert isinstance(work, Work)
     if work.report not in REPORTS:
-        raise _wrong(method, "work", f"gave report={work.report!r}, must be one of {', '.join(map(repr, REPORTS))}")
+        raise _wrong(
+            method, "work", f"gave report={work.report!r}, must be one of {', '.join(map(repr, REPORTS))}"
+        )
     try:
         parse_work(method, json.loads(json.dumps(describe_work(work))))
     except (TypeError, ValueError) as error:

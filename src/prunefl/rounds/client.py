@@ -69,7 +69,13 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
         on_pass=client.on_pass,
     )
     update = client.method.train(order.work, local)
-    return _pack(order, client, update, time.perf_counter() - started, ClientState(received.masks, update.memory, state.residual))
+    return _pack(
+        order,
+        client,
+        update,
+        time.perf_counter() - started,
+        ClientState(received.masks, update.memory, state.residual),
+    )
 
 
 def _pack(

@@ -109,7 +109,11 @@ def _count_flops(setup: "Setup", work: Sequence[Steps]) -> float:
     return sum(
         steps.count
         * (
-            sum(step_flops(network.positions, steps.live, network.full_masks.sizes, batch, steps.full_gradient).values())
+            sum(
+                step_flops(
+                    network.positions, steps.live, network.full_masks.sizes, batch, steps.full_gradient
+                ).values()
+            )
             + steps.extra_flops
         )
         for steps in work

@@ -50,7 +50,9 @@ def parse_work(method: Method, entry: Any) -> Work:
         raise ValueError(f"work of kind {entry.get('kind')!r}, must be one of {', '.join(kinds)}")
     fields, hints = {name: entry[name] for name in entry if name != "kind"}, get_type_hints(kind)
     if fields.keys() != hints.keys():
-        raise ValueError(f"{kind.__name__}: must have {', '.join(hints)}; are both sides of the same version?")
+        raise ValueError(
+            f"{kind.__name__}: must have {', '.join(hints)}; are both sides of the same version?"
+        )
     for name, value in fields.items():
         exact = type(value) is hints[name] or (hints[name] is float and type(value) is int)
         if not exact:

@@ -24,7 +24,11 @@ def observe_round(
     # T speaks of ordinary rounds: where few compute full gradients, those that do say nothing of it
     usual = config.importance.window == "all"
     for update in got.updates:
-        device, order, seconds = setup.devices[update.client], orders[update.client], got.seconds[update.client]
+        device, order, seconds = (
+            setup.devices[update.client],
+            orders[update.client],
+            got.seconds[update.client],
+        )
         work = setup.method.cost(order.work, live, update.numbers)
         if seconds <= 0 or order.round == 0 or [steps.full_gradient for steps in work] != [usual]:
             continue

@@ -99,9 +99,7 @@ def start(setup: Setup) -> ServerState:
     check_chosen(setup.method, "first", chosen, setup.network)
     state = ServerState(first, setup.method.first_round - 1, chosen.memory)
     state = _with_masks(setup, state, chosen)
-    round, work = _next_work(setup, state)
-    setup.method.cohort(round, setup.clients)
-    check_work(setup.method, work, state.sparse.masks.counts)
+    check_work(setup.method, _next_work(setup, state)[1], state.sparse.masks.counts)
     return state
 
 

@@ -7,26 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prunefl.system.errors import PruneFLError
-from prunefl.system.locks import hold
-from prunefl import data, devices, models, wire
-from prunefl.models import flops
-from prunefl.rounds import cost as charges
-from prunefl.runs import loggers
 from prunefl import config as settings
+from prunefl import data, models
 from prunefl.config import Config
 from prunefl.data import Federation
-from prunefl.core.masks import prunable_names
-from prunefl.methods import build_pruner
-from prunefl.core.randomness import derived_seed
+from prunefl.engines.simulator import Simulator
+from prunefl.local import OnPass
+from prunefl.local.torch_backend.network import network_of
+from prunefl.rounds.setup import prepare
+from prunefl.runs import loggers
 from prunefl.runs.records import Record
 from prunefl.runs.runner import Run, execute
-from prunefl.rounds.server import Setup
-from prunefl.engines.simulator import Simulator
-from prunefl.local.torch_backend.trainer import OnPass
+from prunefl.system.errors import PruneFLError
+from prunefl.system.locks import hold
 
 
 def train(
@@ -54,10 +51,10 @@ def train(
     own_data = replace(chosen.data, name="own", clients=len(shares))
     # the final model's file names the network it is of
     chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
-    inputs, _ = tested.batch(torch.arange(1))
+    inputs, _ = tested.batch(np.arange(1))
     shape = tuple(inputs.shape[1:])
     cut = f"{len(shares)} clients, as given"
-    federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own", cut)
+    federation = Federation(shares, tested, _num_classes(model, torch.from_numpy(inputs)), shape, "own", cut)
     return _run(model, data.checked(federation), chosen, out, resume, on_record)
 
 
@@ -85,98 +82,19 @@ def run_config(
     on_record: Callable[[Record], bool | None] | None = None,
     on_pass: OnPass | None = None,
     on_cut: Callable[[str], None] | None = None,
+    measured: Mapping[str, float] | None = None,
 ) -> Run:
     """Run what a config describes; the CLI is a thin layer over this.
 
     Args:
         on_cut: told, before anything is trained, how the data is cut into clients.
+        measured: break-even densities of another run, to repeat its bits on another machine.
     """
-    federation = load_data(config)
+    federation = data.load_configured(config)
     if on_cut is not None:
         on_cut(federation.cut)
-    return _run(build_model(config, federation), federation, config, out, resume, on_record, on_pass)
-
-
-def load_data(config: Config) -> Federation:
-    """Return the data that the config names, cut into clients."""
-    settings = config.data
-    return data.load(
-        settings.name,
-        settings.dir or None,
-        partition=settings.partition,
-        clients=settings.clients,
-        alpha=settings.alpha,
-        shards=settings.shards,
-        size=settings.size,
-        cache=settings.cache or None,
-        seed=derived_seed(config.run.seed, "partition"),
-    )
-
-
-def build_model(config: Config, federation: Federation) -> nn.Module:
-    """Return the network that the config names, with the first weights that its seed gives."""
-    return models.build(
-        config.model.name,
-        classes=federation.classes,
-        input_shape=federation.input_shape,
-        seed=derived_seed(first_seed(config), "weights"),
-    )
-
-
-def first_seed(config: Config) -> int:
-    """Return the seed of the first weights: the run's own, unless a lottery ticket asks for another's."""
-    return config.run.seed if config.model.init_seed < 0 else config.model.init_seed
-
-
-def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
-    """Return all that a run needs to know before its first round."""
-    names = prunable_names(model, config.pruning.exclude)
-    if not names:
-        raise PruneFLError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
-    refuse_unusual(model, federation.input_shape, names)
-    # the run keeps the config as it was given; only its devices need to know how many clients there are
-    known = settings.settled(config, len(federation.clients))
-    fleet = devices.fleet(known, model, federation.input_shape, names)
-    config = within_memory(config, fleet)
-    return Setup(
-        config=config,
-        model=model,
-        input_shape=federation.input_shape,
-        classes=federation.classes,
-        num_samples=[len(share) for share in federation.clients],
-        devices=fleet,
-        time_model=devices.round_time(fleet, config, names),
-        template=wire.Template.of(model, names),
-        names=names,
-        pruner=build_pruner(config),
-        positions=flops.positions(model, federation.input_shape, names),
-        layer_sizes={name: model.get_parameter(name).numel() for name in names},
-        cut=federation.cut,
-    )
-
-
-def refuse_unusual(model: nn.Module, input_shape: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse a network whose training would not be what SPEC says, with the remedy."""
-    for name, used in flops.uses(model, input_shape, names).items():
-        if len(used) != 1:
-            how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"
-            raise PruneFLError(
-                f"the layer of {name} {how}, to be pruned it must be called once: add it to pruning.exclude"
-            )
-    for path, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None:
-            raise PruneFLError(
-                f"model layer {path} has momentum=None, must be a number: its count is not exchanged"
-            )
-
-
-def within_memory(config: Config, fleet: Sequence[devices.Device]) -> Config:
-    """Return the config with time.memory_limit turned into a density limit that every device can hold."""
-    limit = devices.memory_density(fleet, config.time.memory_limit) if config.time.memory_limit else None
-    if limit is None:
-        return config
-    limit = min(limit, config.pruning.density_limit or 1.0)
-    return replace(config, pruning=replace(config.pruning, density_limit=limit))
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    return _run(model, federation, config, out, resume, on_record, on_pass, measured)
 
 
 def _run(
@@ -187,11 +105,12 @@ def _run(
     resume: bool,
     on_record: Callable[[Record], bool | None] | None,
     on_pass: OnPass | None = None,
+    measured: Mapping[str, float] | None = None,
 ) -> Run:
-    setup = prepare(model, federation, config)
-    if plan := setup.pruner.initial():
-        # refused before anything is written
-        charges.initial_client(setup, plan)
+    network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
+    setup = prepare(
+        network, [len(share) for share in federation.clients], config, federation.cut, dict(measured or {})
+    )
     if resume and out is None:
         raise PruneFLError("resume=True needs out, the folder of the run to go on with")
     with tempfile.TemporaryDirectory(prefix="prunefl-") as spare:

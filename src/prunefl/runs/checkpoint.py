@@ -1,38 +1,24 @@
 """Stop and go on: the whole state of a run in one file, written atomically, without pickle (docs/method.md 12)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
-from prunefl import wire
-from prunefl.rounds.cost import Totals
-from prunefl.core.masks import packed_bits
-from prunefl.methods import Memory
 from prunefl.core.refit import Evidence
+from prunefl.core.state import SparseState
+from prunefl.rounds import client_files
+from prunefl.rounds.client_files import under
+from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
+from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
+
+FORMAT = 2
+"""What a checkpoint calls itself; version 0.1 did not say, and cannot be resumed by others."""
 
 KEPT = 2
 """Checkpoints kept: the last, and the one before it in case the last cannot be read."""
-
-
-def save_tensors(
-    path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any], durable: bool = True
-) -> Path:
-    """Write tensors and JSON; see `save_arrays`."""
-    return save_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, about, durable)
-
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the JSON of a file that `save_tensors` wrote."""
-    arrays, about = load_arrays(path)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}, about
 
 
 def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
@@ -41,25 +27,22 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     Args:
         extra: JSON that the engine wants back: its clients' states, the length of the records.
     """
-    tensors = {f"values/{name}": value for name, value in state.values.items()}
-    tensors |= residual_tensors(state.residual)
-    tensors |= {f"memory/{name}": value for name, value in state.memory.tensors.items()}
-    for named, masks in state.past.items():
-        tensors |= {f"mask/{named.hex()}/{name}": bits_of(mask) for name, mask in masks.items()}
+    arrays = {f"values/{name}": value for name, value in state.sparse.values.items()}
+    arrays |= client_files.residual_arrays(state.residual) | client_files.memory_arrays(state.memory)
+    for digest, masks in state.past.items():
+        arrays |= {f"{digest.hex()}/{name}": bits for name, bits in client_files.mask_arrays(masks).items()}
     about = {
+        "format": FORMAT,
         "round": state.round,
-        "pruned": state.pruned,
-        "known": {str(client): named.hex() for client, named in state.known.items()},
-        "past": [named.hex() for named in state.past],
-        "shapes": {name: list(mask.shape) for name, mask in state.masks.items()},
+        "known": {str(client): digest.hex() for client, digest in state.known.items()},
+        "past": [digest.hex() for digest in state.past],
+        "shapes": state.sparse.masks.shapes,
         "memory": dict(state.memory.numbers),
         "totals": asdict(state.totals),
         "evidence": {str(client): asdict(seen) for client, seen in state.evidence.items()},
         "extra": dict(extra),
     }
-    # Initial pruning is a stage of its own, before round 1 and after nothing.
-    step = state.round + 1 if state.pruned else 0
-    path = save_tensors(folder / f"{step:07d}", tensors, about)
+    path = save_arrays(folder / f"{state.round + 1:07d}", arrays, about)
     for old in [*_found(folder)[KEPT:], *cut_off(folder)]:
         old.unlink()
     return path
@@ -92,37 +75,37 @@ def _found(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
-    with understood(path):
-        return _state_of(*load_tensors(path))
+    with understanding(path):
+        return _state_of(*load_arrays(path))
 
 
 @contextmanager
-def understood(path: Path) -> Iterator[None]:
+def understanding(path: Path) -> Iterator[None]:
     """Make a CheckpointError of what goes wrong with a whole file that says something else than we expect."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except CheckpointError:
+        raise
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: not a checkpoint of this version ({type(error).__name__}: {error})"
         ) from None
 
 
-def _state_of(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:
+def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:
+    if about.get("format") != FORMAT:
+        raise ValueError("another version of prunefl wrote it: finish the run with that one")
     past = {
-        bytes.fromhex(named): {
-            name: mask_of(tensors[f"mask/{named}/{name}"], shape) for name, shape in about["shapes"].items()
-        }
-        for named in about["past"]
+        bytes.fromhex(digest): client_files.masks_of(under(f"{digest}/", arrays), about["shapes"])
+        for digest in about["past"]
     }
     state = ServerState(
-        values=under("values/", tensors),
-        masks=list(past.values())[-1],
+        sparse=SparseState(under("values/", arrays), list(past.values())[-1]),
         round=about["round"],
-        pruned=about["pruned"],
-        known={int(client): bytes.fromhex(named) for client, named in about["known"].items()},
+        memory=client_files.memory_of(arrays, about["memory"]),
+        known={int(client): bytes.fromhex(digest) for client, digest in about["known"].items()},
         past=past,
-        memory=Memory(about["memory"], under("memory/", tensors)),
-        residual=residual_of(tensors),
+        residual=client_files.residual_of(arrays),
         totals=Totals(**about["totals"]),
         evidence={int(client): _evidence(seen) for client, seen in about["evidence"].items()},
     )
@@ -132,36 +115,3 @@ def _state_of(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> tuple[
 def _evidence(seen: Mapping[str, Any]) -> Evidence:
     """Return what JSON kept of round times; its lists were tuples."""
     return Evidence(tuple(map(tuple, seen["gram"])), tuple(seen["moment"]), seen["rounds"])
-
-
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with the prefix, by the rest of their names."""
-    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def residual_tensors(residual: wire.Residual | None) -> dict[str, Tensor]:
-    """Return a residual as tensors to save, the digest of its masks in their names."""
-    if residual is None:
-        return {}
-    return {f"residual/{residual.digest.hex()}/{name}": value for name, value in residual.values.items()}
-
-
-def residual_of(tensors: Mapping[str, Tensor]) -> wire.Residual | None:
-    """Return the residual that was saved among these tensors, if any."""
-    found = under("residual/", tensors)
-    if not found:
-        return None
-    named = next(iter(found)).partition("/")[0]
-    return wire.Residual(bytes.fromhex(named), under(f"{named}/", found))
-
-
-def bits_of(mask: Tensor) -> Tensor:
-    """Return the mask as uint8, eight weights a byte."""
-    return torch.frombuffer(bytearray(packed_bits(mask)), dtype=torch.uint8)
-
-
-def mask_of(bits: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return the mask of this shape that the bits hold."""
-    count = int(np.prod(shape))
-    unpacked = np.unpackbits(bits.numpy(), bitorder="little", count=count)
-    return torch.from_numpy(unpacked.view(np.bool_)).view(shape)

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from prunefl.data import Samples
-from prunefl.local.torch_backend.losses import LOSSES
+from prunefl.local import Backend, make_backend
 from prunefl.rounds.server import ServerState, Setup
-from prunefl.local.torch_backend.threads import workers
-from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.system.cores import count_workers
 
 
 class Evaluator:
@@ -23,23 +22,21 @@ class Evaluator:
 
     def __init__(self, setup: Setup, test: Samples) -> None:
         self._test = test
-        self._criterion = LOSSES[setup.config.training.loss]
-        self._batches = torch.arange(len(test)).split(setup.config.run.eval_batch)
-        count = min(workers(setup.config.run.workers), len(self._batches))
-        self._trainers = [
-            Trainer(setup.model, setup.template, setup.classes, setup.batch_shape) for _ in range(count)
-        ]
+        size = setup.config.run.eval_batch
+        self._batches = [np.arange(i, min(i + size, len(test))) for i in range(0, len(test), size)]
+        count = min(count_workers(setup.config.run.workers), len(self._batches))
+        self._backends = [make_backend(setup.network, setup.config, setup.measured) for _ in range(count)]
         # data of the user's own need not stand being read by two at once
         self._reading = Lock()
 
     def evaluate(self, state: ServerState) -> tuple[float, float]:
         """Return the share of test samples classified right, and the mean loss."""
-        count = len(self._trainers)
+        count = len(self._backends)
         shares = [self._batches[first::count] for first in range(count)]
         with ThreadPoolExecutor(count, "evaluation") as pool:
             done = [
-                pool.submit(self._results, trainer, state, share)
-                for trainer, share in zip(self._trainers, shares, strict=True)
+                pool.submit(self._results, backend, state, share)
+                for backend, share in zip(self._backends, shares, strict=True)
             ]
             results = [result for share in done for result in share.result()]
         # fsum: the order of the batches does not matter
@@ -47,16 +44,14 @@ class Evaluator:
         return right / len(self._test), loss / len(self._test)
 
     def _results(
-        self, trainer: Trainer, state: ServerState, share: Sequence[Tensor]
+        self, backend: Backend, state: ServerState, share: Sequence[NDArray[np.int64]]
     ) -> list[tuple[int, float]]:
         """Return of every batch how many are right, and the sum of losses."""
-        model = trainer.load(state.values, state.masks).eval()
+        backend.load(state.sparse)
         results = []
-        with torch.no_grad():
-            for indices in share:
-                with self._reading:
-                    inputs, labels = self._test.batch(indices)
-                logits = model(inputs)
-                right = int((logits.argmax(1) == labels).sum())
-                results.append((right, float(self._criterion(logits, labels)) * len(labels)))
+        for indices in share:
+            with self._reading:
+                batch = self._test.batch(indices)
+            right, loss = backend.evaluate(batch)
+            results.append((right, loss * len(indices)))
         return results

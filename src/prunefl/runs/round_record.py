@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from prunefl import config as settings
-from prunefl.core.masks import density, live_counts
-from prunefl.runs.records import Record, final_accuracy
 from prunefl.rounds.server import Outcome, ServerState, Setup
+from prunefl.runs.records import Record, final_accuracy
 
 
 def first_record(setup: Setup, state: ServerState, data: str, version: str) -> Record:
     """Return the record that says what run this is; `state` is the one before anything is trained."""
-    parameters = sum(parameter.numel() for parameter in setup.model.parameters())
-    layers = {name: setup.model.get_parameter(name).numel() for name in setup.names}
+    layers, masks = setup.network.full_masks.sizes, state.sparse.masks
     return {
         "kind": "run",
         "version": version,
@@ -24,9 +22,9 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "data": data,
         "cut": setup.cut,
         "prunable": sum(layers.values()),
-        "parameters": parameters,
+        "parameters": setup.network.parameters,
         "layers": layers,
-        "live": live_counts(state.masks),
+        "live": masks.counts,
         "clients": len(setup.devices),
         "devices": [device.name for device in setup.devices],
         "device_notes": {device.name: device.note for device in setup.devices if device.note},
@@ -37,29 +35,29 @@ def outcome_record(
     setup: Setup, state: ServerState, outcome: Outcome, wall: float, total_wall: float
 ) -> Record:
     """Return the record of initial pruning or of a round; `state` is the one after it."""
-    charge = outcome.charge
+    charge, masks = outcome.charge, state.sparse.masks
     common = {
         "seconds": {**asdict(charge.seconds), "total": charge.seconds.total},
         "bytes_up": charge.bytes_up,
         "bytes_down": charge.bytes_down,
         "flops": charge.flops,
         "wall_seconds": wall,
-        "density": density(state.masks),
-        "live": live_counts(state.masks),
+        "density": masks.density,
+        "live": masks.counts,
         "total": {**asdict(state.totals), "wall_seconds": total_wall},
     }
-    if outcome.segments:
-        segments = [asdict(segment) for segment in outcome.segments]
-        return {"kind": "initial", "client": outcome.cohort[0], "segments": segments, **common}
+    if outcome.round == 0:
+        return {"kind": "initial", "client": outcome.cohort[0], **outcome.notes, **common}
     return {
         "kind": "round",
         "round": outcome.round,
         "loss": outcome.loss,
-        "collected": outcome.collected,
+        "collected": False,
         "reconfigured": outcome.reconfigured,
-        "predicted_seconds": setup.time_model.seconds(live_counts(state.masks)),
+        "predicted_seconds": setup.time_model.seconds(masks.counts),
         "clients": list(outcome.cohort),
         "refused": {str(client): reason for client, reason in outcome.refused.items()},
+        **outcome.notes,
         **common,
     }
 
@@ -77,5 +75,5 @@ def end_record(records: list[Record], state: ServerState) -> Record:
         "kind": "end",
         "rounds": state.round,
         "accuracy": final_accuracy(records),
-        "density": density(state.masks),
+        "density": state.sparse.masks.density,
     }

@@ -4,26 +4,28 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import nn
-
-from prunefl.system.errors import PruneFLError
-from prunefl.local import torch_backend as sparse
-from prunefl.runs import checkpoint
 from prunefl import config as settings
-from prunefl.runs.artifact import About, save_model
 from prunefl.config import Config
+from prunefl.core.network import Network
+from prunefl.core.state import SparseState
 from prunefl.data import Samples
-from prunefl.runs.evaluate import Evaluator
 from prunefl.rounds.loop import Engine, run_rounds
-from prunefl.core.masks import Masks
+from prunefl.rounds.server import Outcome, ServerState, Setup, start
+from prunefl.runs import checkpoint
+from prunefl.runs.evaluate import Evaluator
+from prunefl.runs.model_file import About, save_model
 from prunefl.runs.records import Record, RecordFile, final_accuracy, read_records
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
-from prunefl.rounds.server import Outcome, ServerState, Setup, start
-from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 from prunefl.system.version import VERSION
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 OnRecord = Callable[[Record], bool | None]
 """Told of every record as soon as it is written; answers True to stop after this round."""
@@ -37,17 +39,31 @@ class Run:
     """What a run came to.
 
     Attributes:
-        model: the trained network as a plain torch module, zero where pruned.
+        state: the trained weights and their masks, as arrays.
         finished: False if it was stopped; it can be resumed.
         complaints: what was found wrong on the way, such as an unreadable checkpoint that was skipped.
     """
 
-    model: nn.Module
-    masks: Masks
+    network: Network
+    state: SparseState
     records: list[Record]
     folder: Path
     finished: bool
     complaints: tuple[str, ...] = ()
+
+    @cached_property
+    def model(self) -> "nn.Module":
+        """The trained network as a plain torch module, zero where pruned."""
+        from prunefl.local.torch_backend.backend import module_with
+
+        return module_with(self.network.module, self.state)
+
+    @cached_property
+    def masks(self) -> "dict[str, Tensor]":
+        """Which weights live, as `prunefl.sparsify` takes them."""
+        from prunefl.local.torch_backend.backend import as_tensors
+
+        return as_tensors(self.state.masks)
 
     @property
     def accuracy(self) -> float | None:
@@ -84,6 +100,7 @@ def execute(
                     "record_bytes": file.num_bytes,
                     "live": live,
                     "engine": engine.snapshot(),
+                    "measured": dict(setup.measured),
                 }
                 checkpoint.save(folder / "checkpoints", state, extra)
             if stop:
@@ -93,10 +110,8 @@ def execute(
             # first the model: who reads "end" may rely on it
             _save_model(setup, state, folder)
             file.write(end_record(records, state))
-    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
-    model = sparse.densify(trainer.load(state.values, state.masks))
     records = read_records(folder / "records.jsonl")
-    return Run(model, state.masks, records, folder, _finished(setup, state), opened.complaints)
+    return Run(setup.network, state.sparse, records, folder, _finished(setup, state), opened.complaints)
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,8 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
         return _Opened(start(setup))
     state, extra, complaints = found
     engine.restore(extra["engine"])
+    # which layers compute sparsely decides bits: what was measured when the run began counts, on whatever machine
+    setup.measured.update(extra["measured"])
     return _Opened(state, extra["wall"], extra["record_bytes"], extra["live"], tuple(complaints))
 
 
@@ -149,7 +166,7 @@ def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
 def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator) -> Record:
     """Return accuracy and test loss where this round is one to evaluate."""
     due = state.round % setup.config.run.eval_every == 0 or _finished(setup, state)
-    if outcome.segments or not due:
+    if outcome.round == 0 or not due:
         return {}
     accuracy, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
@@ -165,6 +182,6 @@ def _finished(setup: Setup, state: ServerState) -> bool:
 
 
 def _save_model(setup: Setup, state: ServerState, folder: Path) -> None:
-    shapes = {name: tuple(mask.shape) for name, mask in state.masks.items()}
-    about = About(setup.config.model.name, setup.classes, setup.input_shape, shapes)
-    save_model(folder / "model.safetensors", state.values, state.masks, about)
+    network = setup.network
+    about = About(setup.config.model.name, network.classes, network.input_shape, network.template.layers)
+    save_model(folder / "model.safetensors", state.sparse, about)

@@ -27,7 +27,9 @@ def pack_importance(importance: Arrays, precision: str = "float32") -> bytes:
     flat = [values.flat(name, importance[name]) for name in names]
     shapes = {name: importance[name].shape for name in names}
     layers = tuple(Layer("dense", part.size, part.size) for part in flat)
-    header = Header("importance", precision, digest_shapes(shapes), format.NO_MASKS, format.NO_MASKS, 0, layers)
+    header = Header(
+        "importance", precision, digest_shapes(shapes), format.NO_MASKS, format.NO_MASKS, 0, layers
+    )
     coded = [values.encode(name, part, precision) for name, part in zip(names, flat, strict=True)]
     return format.build(header, [], coded)
 

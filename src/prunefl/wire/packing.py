@@ -81,7 +81,9 @@ def _check_arguments(masks: Masks, known: Masks | None, kind: str | None) -> Non
         format.code_of(format.KINDS, "kind", kind)
     for name, shape in masks.shapes.items():
         if masks.sizes[name] > format.MAX_WEIGHTS:
-            raise WireError("counts", f"{name} has {masks.sizes[name]} weights, the most is {format.MAX_WEIGHTS}")
+            raise WireError(
+                "counts", f"{name} has {masks.sizes[name]} weights, the most is {format.MAX_WEIGHTS}"
+            )
         if known is not None and known.shapes.get(name) != shape:
             raise WireError("argument", f"the known masks have no {name} of shape {shape}")
 

@@ -1,10 +1,12 @@
 """Training through torch: autograd over our sparse layers, rebuilt only when the masks change."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import MutableMapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from prunefl.core import importance
@@ -17,6 +19,7 @@ from prunefl.local.torch_backend.convert import pruned_layers, sparsify
 from prunefl.local.torch_backend.losses import LOSSES
 from prunefl.local.torch_backend.optimiser import SGD
 from prunefl.local.torch_backend.state import load_state, state_of
+from prunefl.local.torch_backend.threads import running_threads
 from prunefl.models import seed_dropout
 
 
@@ -41,6 +44,7 @@ class TorchBackend:
         self._example = torch.zeros(batch_shape)
         self._generator = torch.Generator()
         self._masks: Masks | None = None
+        self._threads = 0
         self.model = module
 
     def seed(self, seed: int) -> None:
@@ -49,9 +53,10 @@ class TorchBackend:
 
     def load(self, state: SparseState) -> None:
         """Take over a state; only other masks take time."""
-        if state.masks != self._masks:
+        # break-even differs with the number of threads; which worker pruned first must not decide bits
+        if state.masks != self._masks or self._threads != torch.get_num_threads():
             self.model = sparsify(self._module, state.masks, example=self._example, measured=self._measured)
-            self._masks = state.masks
+            self._masks, self._threads = state.masks, torch.get_num_threads()
         load_state(self.model, {name: self._tensor(name, value) for name, value in state.values.items()})
         seed_dropout(self.model, self._generator)
 
@@ -89,7 +94,7 @@ class TorchBackend:
                 loss_sum += float(loss.detach())
         return Trained(loss_sum / len(batches), right, samples)
 
-    def _adding(self, sums: Sums | None) -> "contextmanager[None]":
+    def _adding(self, sums: Sums | None) -> AbstractContextManager[None]:
         if sums is None:
             return collect_gradients(self.model, None)
         tensors = {name: torch.from_numpy(total) for name, total in sums.arrays.items()}
@@ -124,30 +129,22 @@ class TorchBackend:
             logits = self.model.eval()(torch.from_numpy(inputs))
             return _count_right(logits, labels), float(self._criterion(logits, torch.from_numpy(labels)))
 
-    @contextmanager
-    def threads(self, count: int) -> Iterator[None]:
+    def threads(self, count: int) -> AbstractContextManager[None]:
         """Compute with so many threads meanwhile, in the whole process."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(count)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        return running_threads(count)
 
 
-def _count_right(logits: Tensor, labels: Array) -> int:
+def _count_right(logits: Tensor, labels: NDArray[np.int64]) -> int:
     return int(np.count_nonzero(logits.detach().numpy().argmax(1) == labels))
 
 
-def trained_module(module: nn.Module, state: SparseState) -> nn.Module:
+def module_with(module: nn.Module, state: SparseState) -> nn.Module:
     """Return a plain copy of the network with this state's weights, zero where pruned."""
-    import copy
-
     made = copy.deepcopy(module)
-    load_state(made, {name: torch.from_numpy(state.dense(name)) for name in state.values})
+    load_state(made, {name: torch.tensor(state.dense(name)) for name in state.values})
     return made
 
 
-def as_tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
-    """Return copies as tensors."""
-    return {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
+def as_tensors(masks: Masks) -> dict[str, Tensor]:
+    """Return masks as torch has them."""
+    return {name: torch.tensor(mask) for name, mask in masks.items()}

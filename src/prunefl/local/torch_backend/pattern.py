@@ -60,7 +60,11 @@ class Pattern:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpacked, (self.spec, tuple(self.shape), np.packbits(self.mask(), bitorder="little").tobytes())
+        return _unpacked, (
+            self.spec,
+            tuple(self.shape),
+            np.packbits(self.mask(), bitorder="little").tobytes(),
+        )
 
 
 def _unpacked(spec: Spec, shape: tuple[int, ...], bits: bytes) -> Pattern:

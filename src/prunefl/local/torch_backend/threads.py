@@ -1,16 +1,9 @@
-"""How many threads compute, and with how many torch and the kernels do within each."""
+"""With how many threads torch and the kernels compute."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-
-from prunefl.system.cores import cores
-
-
-def workers(asked: int) -> int:
-    """Return how many clients compute at once: as many as asked for, or one a core."""
-    return asked or cores()
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import models
-from prunefl.core.masks import prunable_names
 from prunefl.local import torch_backend as sparse
+from prunefl.local.torch_backend.network import prunable_names
 from prunefl.system.errors import PruneFLError
 
 INPUTS = {

@@ -39,7 +39,7 @@ def bench_layers(
 
 def _row(spec: Spec, size: tuple[int, ...], density: float, seconds: float) -> dict[str, object]:
     """Return the timings of one layer."""
-    mask = torch.rand(spec.layer(bias=True).weight.shape) < density
+    mask = (torch.rand(spec.layer(bias=True).weight.shape) < density).numpy()
     x = torch.randn(size)
     steps = {"dense": dense_step(spec, x), "sparse": sparse_step(spec, x, mask)}
     timings = take_turns(steps, seconds)

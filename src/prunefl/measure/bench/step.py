@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunefl import models
-from prunefl.core.masks import prunable_names
 from prunefl.local.torch_backend import SGD, collect_gradients, sparsify
 from prunefl.local.torch_backend.memory import keep_freed_memory
+from prunefl.local.torch_backend.network import prunable_names
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.system.errors import PruneFLError
 

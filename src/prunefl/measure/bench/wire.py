@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from prunefl import wire
-from prunefl.core import masks as pattern
-from prunefl.core.masks import Masks
+from prunefl.core.masks import Mask, Masks
+from prunefl.core.network import Template
+from prunefl.core.state import SparseState
 from prunefl.wire.patterns import entropy_bytes
 
 DENSITIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -57,53 +57,49 @@ def rows(
     densities: Iterable[float] = DENSITIES, precision: str = "float32", repeats: int = 5, seed: int = 0
 ) -> Iterator[Row]:
     """Yield the measurements of Conv-2 in turn: at density 1 the kind `dense`, below it all the others."""
-    generator = torch.Generator().manual_seed(seed)
+    random = np.random.default_rng(seed)
     prunable = [name for name in CONV_2 if name.endswith("weight")]
-    template = wire.Template(tuple(CONV_2), tuple(CONV_2.values()), frozenset(prunable))
+    template = Template(tuple(CONV_2), tuple(CONV_2.values()), frozenset(prunable))
     for density in densities:
-        masks = {name: torch.rand(CONV_2[name], generator=generator) < density for name in prunable}
-        before = {name: swapped(mask, generator) for name, mask in masks.items()}
-        state = {name: torch.randn(_live_shape(name, masks), generator=generator) * 0.1 for name in CONV_2}
+        masks = Masks({name: random.random(CONV_2[name]) < density for name in prunable})
+        before = Masks({name: swap(mask, random) for name, mask in masks.items()})
+        values = {n: 0.1 * random.standard_normal(shape, np.float32) for n, shape in CONV_2.items()}
+        state = SparseState.from_dense(values, masks)
         for kind in KINDS if density < 1 else ("dense",):
             known = {"values": masks, "change": before}.get(kind)
-            yield _measure(state, masks, known, template, (density, kind, precision), repeats)
+            yield _measure(state, known, template, (density, kind, precision), repeats)
 
 
-def _live_shape(name: str, masks: Masks) -> tuple[int, ...]:
-    return (int(masks[name].sum()),) if name in masks else CONV_2[name]
-
-
-def swapped(mask: Tensor, generator: torch.Generator) -> Tensor:
+def swap(mask: Mask, random: np.random.Generator) -> Mask:
     """Return a mask of the same density in which 5 % of the live weights are others."""
-    before = mask.reshape(-1).clone()
-    live, pruned = before.nonzero().reshape(-1), (~before).nonzero().reshape(-1)
-    count = min(round(CHANGED * live.numel()), pruned.numel())
-    before[live[torch.randperm(live.numel(), generator=generator)[:count]]] = False
-    before[pruned[torch.randperm(pruned.numel(), generator=generator)[:count]]] = True
+    before = mask.reshape(-1).copy()
+    live, pruned = np.flatnonzero(before), np.flatnonzero(~before)
+    count = min(round(CHANGED * live.size), pruned.size)
+    before[random.permutation(live)[:count]] = False
+    before[random.permutation(pruned)[:count]] = True
     return before.reshape(mask.shape)
 
 
 def _measure(
-    state: wire.State,
-    masks: Masks,
+    state: SparseState,
     known: Masks | None,
-    template: wire.Template,
+    template: Template,
     labels: tuple[float, str, str],
     repeats: int,
 ) -> Row:
     density, kind, precision = labels
-    held = {} if known is None else {pattern.digest(known): known}
+    held = {} if known is None else {known.digest: known}
 
-    def masks_to_send() -> Masks:
+    def state_to_send() -> SparseState:
         # while a mask stands its digest is remembered from the round before; a new mask's is part of the work
-        return masks if kind == "values" else {name: mask.clone() for name, mask in masks.items()}
+        return state if kind == "values" else SparseState(state.values, Masks(state.masks))
 
-    def encode(sent: Masks) -> bytes:
-        return wire.pack(state, sent, known=known, precision=precision, kind=kind)
+    def encode(sent: SparseState) -> bytes:
+        return wire.pack(sent, known=known, precision=precision, kind=kind)
 
-    encode_seconds, data = _best(masks_to_send, encode, repeats)
+    encode_seconds, data = _best(state_to_send, encode, repeats)
     decode_seconds, _ = _best(lambda: data, lambda data: wire.unpack(data, template, held), repeats)
-    paper, entropy = _bounds(kind, masks, known, len(data) - _pattern_bytes(data))
+    paper, entropy = _bounds(kind, state.masks, known, len(data) - _pattern_bytes(data))
     return Row(density, kind, precision, len(data), paper, entropy, encode_seconds, decode_seconds)
 
 
@@ -114,21 +110,21 @@ def _pattern_bytes(data: bytes) -> int:
 
 def _bounds(kind: str, masks: Masks, known: Masks | None, num_value_bytes: int) -> tuple[int, int]:
     """Return the paper's bytes and the entropy's for the same purpose."""
-    live, size = sum(pattern.live_counts(masks).values()), sum(mask.numel() for mask in masks.values())
+    live, size = sum(masks.counts.values()), masks.size
     rest = 4 * sum(math.prod(shape) for name, shape in CONV_2.items() if name not in masks)
     paper = 4 * live + rest + (0 if kind in ("values", "dense") else min(4 * live, -(-size // 8)))
     entropy = 0.0
     if kind == "change" and known is not None:
         entropy = sum(_change_entropy(masks[name], known[name]) for name in masks)
     elif kind != "values":
-        entropy = sum(entropy_bytes(mask.numel(), int(mask.sum())) for mask in masks.values())
+        entropy = sum(entropy_bytes(masks.sizes[name], count) for name, count in masks.counts.items())
     return paper, round(entropy) + num_value_bytes
 
 
-def _change_entropy(mask: Tensor, before: Tensor) -> float:
+def _change_entropy(mask: Mask, before: Mask) -> float:
     live = int(before.sum())
     removed, added = int((before & ~mask).sum()), int((mask & ~before).sum())
-    return entropy_bytes(live, removed) + entropy_bytes(mask.numel() - live, added)
+    return entropy_bytes(live, removed) + entropy_bytes(mask.size - live, added)
 
 
 def _best(

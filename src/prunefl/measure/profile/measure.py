@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.local import torch_backend as sparse
+from prunefl.local.torch_backend.network import count_uses
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.measure.profile.fit import Fit, fit_line
 from prunefl.measure.profile.step import Batch, random_batch, random_masks, step_seconds, training_step
-from prunefl.models.flops import positions
 
 OTHERS = 0.03
 """Density of the layers that stand still: low, so that the one that varies stands out."""
@@ -110,7 +110,7 @@ def profile(task: Task) -> Profile:
 
 def _profile(task: Task) -> Profile:
     batch = random_batch(task.batch_size, task.input_shape, task.classes)
-    where = positions(task.model, task.input_shape, task.names)
+    where = {n: sum(u) for n, u in count_uses(task.model, task.input_shape, task.names).items()}
     layers: list[LayerProfile] = []
     twins: dict[tuple[torch.Size, int], LayerProfile] = {}
     for k, name in enumerate(task.names):

@@ -87,8 +87,8 @@ def main(text: str) -> None:
 
 def _pruned(model: "nn.Module", density: float) -> "nn.Module":
     """Return the sparse model; the dense one is forgotten."""
-    from prunefl.core.masks import prunable_names
     from prunefl.local import torch_backend as sparse
+    from prunefl.local.torch_backend.network import prunable_names
     from prunefl.measure.profile.step import random_masks
 
     names = prunable_names(model)

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prunefl.core.masks import Masks
 from prunefl.local import torch_backend as sparse
 
 Key = TypeVar("Key", bound=Hashable)
@@ -34,7 +33,9 @@ def random_batch(size: int, input_shape: tuple[int, ...], classes: int, seed: in
     return Batch(inputs, torch.randint(classes, (size,), generator=source))
 
 
-def random_masks(sizes: Mapping[str, torch.Size], densities: Mapping[str, float], seed: int = 0) -> Masks:
+def random_masks(
+    sizes: Mapping[str, torch.Size], densities: Mapping[str, float], seed: int = 0
+) -> dict[str, Tensor]:
     """Return masks of exactly these densities, the live positions drawn at random."""
     masks = {}
     for k, (name, shape) in enumerate(sizes.items()):
