@@ -1,13 +1,15 @@
 """From the data section of a config to clients and a test set."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from prunefl.config import Config
+from prunefl.core.randomness import derived_seed
 from prunefl.data import partition as cuts
 from prunefl.data.arrays import npz
 from prunefl.data.celeba import celeba
@@ -85,6 +87,11 @@ def load(
     train = source.train if augment else source.train.plain()
     parts = [train.take(rows) for rows in shares]
     return checked(Federation(parts, source.test, source.classes, source.input_shape, source.name, words))
+
+
+def load_configured(config: Config) -> Federation:
+    """Return the data that the config names, cut into clients."""
+    return load(**asdict(config.data), seed=derived_seed(config.run.seed, "partition"))
 
 
 def source_of(

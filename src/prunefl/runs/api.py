@@ -89,26 +89,10 @@ def run_config(
     Args:
         on_cut: told, before anything is trained, how the data is cut into clients.
     """
-    federation = load_data(config)
+    federation = data.load_configured(config)
     if on_cut is not None:
         on_cut(federation.cut)
     return _run(build_model(config, federation), federation, config, out, resume, on_record, on_pass)
-
-
-def load_data(config: Config) -> Federation:
-    """Return the data that the config names, cut into clients."""
-    settings = config.data
-    return data.load(
-        settings.name,
-        settings.dir or None,
-        partition=settings.partition,
-        clients=settings.clients,
-        alpha=settings.alpha,
-        shards=settings.shards,
-        size=settings.size,
-        cache=settings.cache or None,
-        seed=derived_seed(config.run.seed, "partition"),
-    )
 
 
 def build_model(config: Config, federation: Federation) -> nn.Module:

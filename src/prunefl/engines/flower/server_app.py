@@ -15,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.data import Federation
+from prunefl.data import Federation, load_configured
 from prunefl.engines.flower.agreement import facts_of
 from prunefl.engines.flower.courier import Courier, Terms
 from prunefl.engines.flower.forks import die_with_parent
@@ -26,7 +26,7 @@ from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
 from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.updates import RoundFailed
-from prunefl.runs.api import build_model, load_data, prepare
+from prunefl.runs.api import build_model, prepare
 from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import execute
@@ -66,7 +66,7 @@ class Remote:
 def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
     """Run all rounds with real clients and leave in the folder what every run leaves."""
     torch.set_num_threads(config.run.threads)
-    federation = load_data(config)
+    federation = load_configured(config)
     say(f"data: {federation.cut}")
     model = build_model(config, federation)
     setup = prepare(model, federation, config)

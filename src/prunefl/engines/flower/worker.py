@@ -14,7 +14,7 @@ from prunefl import config as settings
 from prunefl import wire
 from prunefl.config import Config
 from prunefl.core.masks import prunable_names
-from prunefl.data import Federation, Samples
+from prunefl.data import Federation, Samples, load_configured
 from prunefl.engines.flower import sockets
 from prunefl.engines.flower.agreement import Facts, differences, facts_of
 from prunefl.engines.flower.client_store import ClientStore
@@ -24,7 +24,7 @@ from prunefl.engines.flower.orders import reply_letter, text, to_order
 from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import handle
-from prunefl.runs.api import build_model, load_data
+from prunefl.runs.api import build_model
 from prunefl.runs.checkpoint import KEPT, write_atomically
 
 ANYTHING = "*"
@@ -179,7 +179,7 @@ def loaded(config: Config) -> tuple[Federation, Trainer]:
     """Return data and model, loaded once for all clients that this process may be."""
     torch.set_num_threads(config.run.threads)
     keep_freed_memory()
-    federation = load_data(config)
+    federation = load_configured(config)
     model = build_model(config, federation)
     template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
     batch_shape = (config.training.batch_size, *federation.input_shape)
