@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,7 +12,7 @@ from prunefl import wire
 from prunefl.config import Config
 from prunefl.core import importance
 from prunefl.core.masks import Masks, digest
-from prunefl.core.randomness import generator
+from prunefl.core.randomness import generator, stream
 from prunefl.data import Samples
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend.losses import LOSSES
@@ -77,11 +78,12 @@ def handle(
 
 def draw_batches(data: Samples, round: int, client: int, config: Config) -> list[Batch]:
     """Return the round's mini-batches: samples without replacement, starting over when the data runs out."""
-    source = generator(config.run.seed, "batches", round, client)
+    source = stream(config.run.seed, "batches", round, client)
     steps, size = config.training.local_steps, min(config.training.batch_size, len(data))
-    shuffles = -(-steps * size // len(data))
-    order = torch.cat([torch.randperm(len(data), generator=source) for _ in range(shuffles)])
-    return [data.batch(indices, source) for indices in order[: steps * size].split(size)]
+    passes = range(0, steps * size, len(data))
+    order = np.concatenate([source.permutation(len(data), first=steps * size - done) for done in passes])
+    batches = [data.batch(indices, source) for indices in order.reshape(steps, size)]
+    return [(torch.from_numpy(inputs), torch.from_numpy(labels)) for inputs, labels in batches]
 
 
 def local_update(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -9,7 +10,7 @@ from prunefl import wire
 from prunefl.config import Config
 from prunefl.core import importance, schedule
 from prunefl.core.masks import DenseView, Masks, density, live_counts, remask
-from prunefl.core.randomness import generator
+from prunefl.core.randomness import stream
 from prunefl.core.reconfigure import reconfigure
 from prunefl.core.time_json import from_json
 from prunefl.core.time_model import TimeModel
@@ -81,13 +82,14 @@ def initial_pruning(
 
 def fixed_batches(data: Samples, plan: InitialPlan, config: Config, client: int) -> Batches:
     """Return the samples that initial pruning uses, in mini-batches that stay the same."""
-    source = generator(config.run.seed, "initial", client)
-    chosen = torch.randperm(len(data), generator=source)[: plan.samples]
-    parts = list(chosen.split(config.training.batch_size))
+    source = stream(config.run.seed, "initial", client)
+    chosen, size = source.permutation(len(data), first=plan.samples), config.training.batch_size
+    parts = [chosen[first : first + size] for first in range(0, len(chosen), size)]
     if len(parts) > 1 and len(parts[-1]) == 1:
         # BatchNorm has nothing to say about a single sample
-        parts[-2:] = [torch.cat(parts[-2:])]
-    return [data.batch(indices, source) for indices in parts]
+        parts[-2:] = [np.concatenate(parts[-2:])]
+    batches = [data.batch(indices, source) for indices in parts]
+    return [(torch.from_numpy(inputs), torch.from_numpy(labels)) for inputs, labels in batches]
 
 
 def one_pass(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -52,7 +53,7 @@ def train(
     own_data = replace(chosen.data, name="own", clients=len(shares))
     # the final model's file names the network it is of
     chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
-    inputs, _ = tested.batch(torch.arange(1))
+    inputs = torch.from_numpy(tested.batch(np.arange(1))[0])
     shape = tuple(inputs.shape[1:])
     cut = f"{len(shares)} clients, as given"
     federation = Federation(shares, tested, _num_classes(model, inputs), shape, "own", cut)

@@ -55,7 +55,7 @@ class Evaluator:
         with torch.no_grad():
             for indices in share:
                 with self._reading:
-                    inputs, labels = self._test.batch(indices)
+                    inputs, labels = map(torch.from_numpy, self._test.batch(indices.numpy()))
                 logits = model(inputs)
                 right = int((logits.argmax(1) == labels).sum())
                 results.append((right, float(self._criterion(logits, labels)) * len(labels)))
