@@ -16,7 +16,8 @@ from prunefl.engines.simulator import Simulator
 from prunefl.rounds.loop import run_rounds
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, Setup, start
-from prunefl.runs.api import build_model, load_data, prepare
+from prunefl.data import load_configured
+from prunefl.runs.api import build_model, prepare
 
 
 class Watched(Simulator):
@@ -69,7 +70,7 @@ def main() -> None:
         "time": {"device": given.device},
     }
     config = settings.from_tables(tables)
-    federation = load_data(config)
+    federation = load_configured(config)
     setup = prepare(build_model(config, federation), federation, config)
     with tempfile.TemporaryDirectory() as folder, Watched(setup, federation.clients, Path(folder)) as engine:
         measure(setup, engine)

@@ -33,12 +33,12 @@ def test_the_program_learns_and_prunes(name: str, capsys: pytest.CaptureFixture[
 def test_a_config_can_name_both() -> None:
     from prunefl import data, models
     from prunefl.config import from_tables
-    from prunefl.runs.api import build_model, load_data
+    from prunefl.runs.api import build_model
 
     config = from_tables(
         {"data": {"name": "own_data:sensors", "clients": 8}, "model": {"name": "own_data:perceptron"}}
     )
-    federation = load_data(config)
+    federation = data.load_configured(config)
     assert len(federation.clients) == 8
     model = build_model(config, federation)
     models.check(model, classes=4, input_shape=(3, 32))

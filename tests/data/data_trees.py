@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 
 from prunefl import data
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(0)
 
 def contents(samples: data.Samples) -> list[tuple[int, int]]:
     """Return the first pixel of every sample, from 0 to 255, and its label."""
-    x, y = samples.batch(torch.arange(len(samples)))
+    x, y = every(samples)
     return [(round(255 * float(image[0, 0, 0])), int(label)) for image, label in zip(x, y, strict=True)]
 
 
@@ -66,8 +66,9 @@ def write_leaf(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return shards
 
 
-def every(samples: data.Samples) -> tuple[torch.Tensor, torch.Tensor]:
-    return samples.batch(torch.arange(len(samples)))
+def every(samples: data.Samples) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return all inputs and labels."""
+    return samples.batch(np.arange(len(samples)))
 
 
 def quiet(name: str, done: int, total: int) -> None:

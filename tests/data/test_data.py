@@ -1,20 +1,15 @@
-"""Digits and MNIST come out of their official files, whole or not at all; wrapping and refusing data."""
+"""Digits and MNIST come out of their official files, whole or not at all."""
 
 import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from data_trees import RANDOM, every, write_idx, write_mnist
-from torch.utils.data import TensorDataset
+from data_trees import every, write_idx, write_mnist
 
 from prunefl import data
-from prunefl.data.samples import Images
-from prunefl.data.transform import to_unit
 
 
 def test_digits_are_a_thousand_held_out_of_five_thousand(
@@ -29,11 +24,11 @@ def test_digits_are_a_thousand_held_out_of_five_thousand(
         4000,
         1000,
     ]
-    assert torch.bincount(every(federation.test)[1]).tolist() == [100] * 10
+    assert np.bincount(every(federation.test)[1]).tolist() == [100] * 10
     table = np.loadtxt(file, np.uint8, delimiter=",")
     images, labels = table[:, :-1], table[:, -1]
     x, y = every(federation.test)
-    assert torch.equal((x * 255).round().flatten(1), torch.from_numpy(images[4::5]).float())
+    np.testing.assert_array_equal((x * 255).round().reshape(1000, -1), images[4::5])
     assert y.tolist() == labels[4::5].tolist()
 
 
@@ -43,12 +38,10 @@ def test_mnist_comes_out_of_idx_files_with_its_writers(tmp_path: Path, zipped: b
     federation = data.load("mnist", tmp_path, partition="writer")
     assert federation.cut == "4 clients of 1 writer"
     x, y = every(federation.clients[1])
-    assert torch.equal(
-        (x[:, 0] * 255).round().byte(), torch.from_numpy(arrays["train-images-idx3-ubyte"][1::4])
-    )
+    np.testing.assert_array_equal((x[:, 0] * 255).round(), arrays["train-images-idx3-ubyte"][1::4])
     assert y.tolist() == arrays["train-labels-idx1-ubyte"][1::4].tolist()
-    assert x.dtype == torch.float32
-    assert y.dtype == torch.int64
+    assert x.dtype == np.float32
+    assert y.dtype == np.int64
 
 
 def test_mnist_without_writers_can_still_be_cut_evenly(tmp_path: Path) -> None:
@@ -104,48 +97,6 @@ def test_missing_folders_say_what_to_do(tmp_path: Path) -> None:
         data.load("mnist", tmp_path, partition="even")
 
 
-def test_a_thousand_clients_share_one_array(tmp_path: Path) -> None:
-    pixels = RANDOM.integers(0, 256, (5000, 1, 4, 4), dtype=np.uint8)
-    labels = torch.arange(5000) % 10
-    whole = Images(pixels, labels, torch.arange(5000), to_unit)
-    clients = [whole.take(rows) for rows in torch.arange(5000).view(1000, 5)]
-    assert all(client.pixels is pixels for client in clients)
-    x, y = clients[7].batch(torch.tensor([4, 0, 0]))
-    assert torch.equal((x * 255).round().byte(), torch.from_numpy(pixels[[39, 35, 35]]))
-    assert y.tolist() == [9, 5, 5]
-
-
-class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
-    def __len__(self) -> int:
-        return 6
-
-    def __getitem__(self, i: int) -> tuple[Any, int]:
-        return np.full((1, 2, 2), i, dtype=np.float64), i % 3
-
-
-def test_any_torch_data_set_can_be_wrapped() -> None:
-    x, y = data.wrap(Pairs()).batch(torch.tensor([5, 1]))
-    assert x.dtype == torch.float32
-    assert x[:, 0, 0, 0].tolist() == [5, 1]
-    assert y.tolist() == [2, 1]
-    tensors = data.wrap(TensorDataset(torch.arange(8).view(4, 2), torch.tensor([0, 1, 2, 3])))
-    x, y = tensors.batch(torch.tensor([3]))
-    assert x.tolist() == [[6.0, 7.0]]
-    assert y.tolist() == [3]
-    assert data.wrap(tensors) is tensors
-
-
-def test_what_is_no_data_set_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"type int, must have len\(\)"):
-        data.wrap(3)
-    with pytest.raises(ValueError, match="must be a pair"):
-        data.wrap([1, 2]).batch(torch.tensor([0]))
-    with pytest.raises(ValueError, match="input of type str, must be a tensor"):
-        data.wrap([("a", 1)]).batch(torch.tensor([0]))
-    with pytest.raises(ValueError, match="client 1 has 0 samples"):
-        data.wrap_all([Pairs(), []])
-
-
 def test_a_label_outside_the_classes_stops_the_run_before_it_starts(tmp_path: Path) -> None:
     write_mnist(tmp_path)
     write_idx(tmp_path / "train-labels-idx1-ubyte", np.full(40, 11, np.uint8), True)
@@ -164,7 +115,7 @@ def test_real_mnist_has_539_writers() -> None:
         60000,
         10000,
     )
-    counts = torch.bincount(torch.cat([every(c)[1] for c in federation.clients]))
+    counts = np.bincount(np.concatenate([every(c)[1] for c in federation.clients]))
     assert counts.tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 
 
@@ -183,25 +134,8 @@ def test_real_femnist_writers_come_out_as_they_went_in(tmp_path: Path) -> None:
         shard = {"users": users, "num_samples": [len(y) for y in labels], "user_data": entries}
         (tmp_path / split / "all_data_0.json").write_text(json.dumps(shard))
     federation = data.load("femnist", tmp_path)
-    x, y = (torch.cat(parts) for parts in zip(*[every(c) for c in federation.clients], strict=True))
+    x, y = (np.concatenate(parts) for parts in zip(*[every(c) for c in federation.clients], strict=True))
     end = int(archive["n_train"][:6].sum())
-    expected = 255 - torch.from_numpy(archive["x_train"][:end].reshape(-1, 1, 28, 28))
-    assert torch.equal((x * 255).round().byte(), expected)
+    expected = 255 - archive["x_train"][:end].reshape(-1, 1, 28, 28)
+    np.testing.assert_array_equal((x * 255).round(), expected)
     assert y.tolist() == archive["y_train"][:end].tolist()
-
-
-def test_a_subclass_of_tensor_dataset_is_read_through_its_own_items():
-    class Shifted(TensorDataset):
-        def __getitem__(self, index):
-            x, y = super().__getitem__(index)
-            return x + 100, y
-
-    inputs, _ = data.wrap(Shifted(torch.zeros(4, 2), torch.arange(4))).batch(torch.arange(2))
-    assert inputs.min() == 100
-
-
-def test_labels_that_are_no_classes_are_refused():
-    with pytest.raises(ValueError, match="labels are not whole numbers"):
-        data.wrap(TensorDataset(torch.zeros(2, 2), torch.tensor([0.0, 1.5])))
-    with pytest.raises(ValueError, match=r"item 1 has the label 1\.5"):
-        data.wrap([(torch.zeros(2), 0.0), (torch.zeros(2), 1.5)]).batch(torch.arange(2))

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from data_trees import parquet, quiet
+from data_trees import every, parquet, quiet
 
 from prunefl import data
 from prunefl.data import download, get
@@ -235,8 +234,8 @@ def test_femnist_comes_from_parquet_files_as_leafs_folders(
     assert len(federation.test) == 6
     seen = []
     for part in (*federation.clients, federation.test):
-        x, y = part.batch(torch.arange(len(part)))
-        values = (255 - (x[:, 0, 0, 0] * 255)).round().int().tolist()
+        x, y = every(part)
+        values = (255 - (x[:, 0, 0, 0] * 255)).round().astype(int).tolist()
         assert y.tolist() == [value % 62 for value in values]
         seen += values
     assert len(seen) == len(set(seen)) == 60

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prunefl.data.decode import exactly, header
+from prunefl.data.decode import header, resized
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -19,15 +19,15 @@ def test_grey_images_of_16_bits_are_scaled_to_8(tmp_path: Path, channels: int, n
     path = tmp_path / name
     Image.fromarray((expected.astype("i4") * 257).astype(kind)).save(path)
     assert header(path) == (1, 16, 16)
-    assert np.array_equal(exactly(16, 16, channels)(path), np.stack([expected] * channels))
+    assert np.array_equal(resized(path, str(path), (channels, 16, 16)), np.stack([expected] * channels))
 
 
 def test_an_image_of_more_than_16_bits_or_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "deep.tif"
     Image.fromarray(np.full((4, 4), 70_000, np.int32)).save(path)
     with pytest.raises(ValueError, match=r"deep\.tif: corrupt image \(pixels of more than 16 bits\)"):
-        exactly(4, 4)(path)
+        resized(path, str(path), (3, 4, 4))
     with pytest.raises(
         ValueError, match=r"absent\.png: no such image: get it again, or take it off its list"
     ):
-        exactly(4, 4)(tmp_path / "absent.png")
+        resized(tmp_path / "absent.png", "absent.png", (3, 4, 4))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from data_trees import every, pixels, save
 
 from prunefl import data
+from prunefl.core.randomness import Stream
 from prunefl.data.check import parts_of, recognise
 from prunefl.data.cifar10 import MEAN, STD
 from prunefl.data.photos import Photos, random_boxes
@@ -34,24 +36,24 @@ def test_cifar_comes_out_of_its_binary_files_standardised(tmp_path: Path) -> Non
     federation = data.load("cifar10", tmp_path, partition="iid", clients=5)
     x, y = every(federation.test)
     assert y.tolist() == files["test_batch.bin"][:, 0].tolist()
-    mean, std = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
-    stored = ((x * std + mean) * 255).round().byte().flatten(1)
-    assert torch.equal(stored, torch.from_numpy(files["test_batch.bin"][:, 1:]))
-    drawn = torch.cat([client.rows for client in federation.clients])  # type: ignore[attr-defined]
-    assert drawn.sort().values.tolist() == list(range(60))
+    mean, std = np.reshape(MEAN, (3, 1, 1)), np.reshape(STD, (3, 1, 1))
+    stored = ((x * std + mean) * 255).round().reshape(len(x), -1)
+    np.testing.assert_array_equal(stored, files["test_batch.bin"][:, 1:])
+    drawn = np.concatenate([client.rows for client in federation.clients])  # type: ignore[attr-defined]
+    assert sorted(drawn) == list(range(60))
 
 
 def test_cifar_is_augmented_in_training_only(tmp_path: Path) -> None:
     write_cifar(tmp_path)
     federation = data.load("cifar10", tmp_path, clients=1)
-    rows = torch.arange(60)
+    rows = np.arange(60)
     plain = federation.clients[0].batch(rows)[0]
-    augmented = federation.clients[0].batch(rows, torch.Generator().manual_seed(0))[0]
-    assert not torch.equal(plain, augmented)
+    augmented = federation.clients[0].batch(rows, Stream(0))[0]
+    assert not np.array_equal(plain, augmented)
     without = data.load("cifar10", tmp_path, clients=1, augment=False).clients[0]
-    assert torch.equal(without.batch(rows, torch.Generator().manual_seed(0))[0], plain)
+    np.testing.assert_array_equal(without.batch(rows, Stream(0))[0], plain)
     test = federation.test
-    assert torch.equal(test.batch(rows[:12], torch.Generator().manual_seed(0))[0], every(test)[0])
+    np.testing.assert_array_equal(test.batch(rows[:12], Stream(0))[0], every(test)[0])
 
 
 @pytest.mark.parametrize("cut", [-1, -3073])
@@ -85,9 +87,9 @@ CIFAR = Path(os.environ.get("PRUNEFL_CIFAR10", "absent"))
 @pytest.mark.skipif(not CIFAR.is_dir(), reason="PRUNEFL_CIFAR10 does not name a folder with the real files")
 def test_real_cifar_has_five_thousand_of_each_class(tmp_path: Path) -> None:
     federation = data.load("cifar10", CIFAR, clients=100, cache=tmp_path)
-    labels = torch.cat([client.labels[client.rows] for client in federation.clients])  # type: ignore[attr-defined]
-    assert torch.bincount(labels).tolist() == [5000] * 10
-    assert torch.bincount(every(federation.test)[1]).tolist() == [1000] * 10
+    labels = np.concatenate([client.labels[client.rows] for client in federation.clients])  # type: ignore[attr-defined]
+    assert np.bincount(labels).tolist() == [5000] * 10
+    assert np.bincount(every(federation.test)[1]).tolist() == [1000] * 10
 
 
 def write_imagenet(folder: Path, flat: bool = False) -> dict[str, np.ndarray]:
@@ -116,12 +118,12 @@ def test_imagenet_is_the_first_hundred_folders(tmp_path: Path, flat: bool) -> No
         100,
         100,
     ]
-    x, y = federation.test.batch(torch.tensor([0, 7]))
+    x, y = federation.test.batch(np.array([0, 7]))
     assert x.shape == (2, 3, 168, 168)
     assert y.tolist() == [0, 7]
-    red = torch.tensor([0.0, 7.0]) / 255
-    torch.testing.assert_close(x[:, 0, 80, 80], (red - 0.485) / 0.229)
-    augmented = federation.clients[0].batch(torch.arange(3), torch.Generator().manual_seed(0))[0]
+    red = np.array([0, 7]) / 255
+    np.testing.assert_allclose(x[:, 0, 80, 80], (red - 0.485) / 0.229, rtol=1e-5)
+    augmented = federation.clients[0].batch(np.arange(3), Stream(0))[0]
     assert augmented.shape == (3, 3, 168, 168)
 
 
@@ -216,49 +218,80 @@ def photos(sizes: list[tuple[int, int]], crop: int) -> Photos:
     starts = np.cumsum([0, *[p.size for p in parts[:-1]]])
     table = np.array([(s, h, w) for s, (h, w) in zip(starts, sizes, strict=True)])
     store = np.concatenate([p.ravel() for p in parts])
-    rows = torch.arange(len(sizes))
-    return Photos(store, table, rows.clone(), rows, to_unit, crop)
+    rows = np.arange(len(sizes))
+    return Photos(store, table, rows, rows, to_unit, crop)
 
 
 def test_photographs_of_unequal_sizes_are_cut_in_the_middle() -> None:
     some = photos([(9, 20), (12, 8), (8, 8)], 8)
-    x, y = some.batch(torch.tensor([1, 0]))
+    x, y = some.batch(np.array([1, 0]))
     expected = [some._photo(1)[:, 2:10, :], some._photo(0)[:, 0:8, 6:14]]
-    assert torch.equal((x * 255).round().byte(), torch.from_numpy(np.stack(expected)))
+    np.testing.assert_array_equal((x * 255).round(), np.stack(expected))
     assert y.tolist() == [1, 0]
 
 
 def test_random_boxes_fit_and_have_the_drawn_area_and_aspect() -> None:
-    sizes = torch.tensor([[256, 341], [400, 256], [256, 256]]).repeat(2000, 1)
-    boxes = random_boxes(sizes, torch.Generator().manual_seed(0))
+    sizes = np.tile([[256, 341], [400, 256], [256, 256]], (2000, 1))
+    boxes = random_boxes(sizes, Stream(0))
     top, left, height, width = boxes.T
-    assert int(torch.stack([top, left]).min()) >= 0
-    assert bool((top + height <= sizes[:, 0]).all())
-    assert bool((left + width <= sizes[:, 1]).all())
+    assert min(top.min(), left.min()) >= 0
+    assert (top + height <= sizes[:, 0]).all()
+    assert (left + width <= sizes[:, 1]).all()
     share = height * width / sizes.prod(1)
-    assert 0.075 < float(share.min()) < 0.1
-    assert float(share.max()) > 0.9
+    assert 0.075 < share.min() < 0.1
+    assert share.max() > 0.9
     aspect = width / height
-    assert 0.74 < float(aspect.min()) < 0.77
-    assert 1.3 < float(aspect.max()) < 1.35
+    assert 0.74 < aspect.min() < 0.77
+    assert 1.3 < aspect.max() < 1.35
     # log-uniform: as often wide as tall
-    assert float((aspect > 1).float().mean()) == pytest.approx(0.5, abs=0.05)
+    assert (aspect > 1).mean() == pytest.approx(0.5, abs=0.05)
     # positions reach both edges
-    assert int((left == 0).sum()) > 0
-    assert int((left + width == sizes[:, 1]).sum()) > 0
+    assert (left == 0).any()
+    assert (left + width == sizes[:, 1]).any()
 
 
 def test_an_image_no_box_fits_gives_its_middle() -> None:
-    box = random_boxes(torch.tensor([[10, 1000]]), torch.Generator().manual_seed(0), (0.9, 1.0))
+    box = random_boxes(np.array([[10, 1000]]), Stream(0), (0.9, 1.0))
     assert box.tolist() == [[0, 493, 10, 13]]
 
 
-def test_random_crops_repeat_with_their_generator() -> None:
+def test_random_crops_repeat_with_their_random_numbers() -> None:
     some = photos([(30, 40), (40, 30), (35, 35)], 16)
-    rows = torch.tensor([0, 1, 2, 0])
-    first = some.batch(rows, torch.Generator().manual_seed(1))[0]
+    rows = np.array([0, 1, 2, 0])
+    first = some.batch(rows, Stream(1))[0]
     assert first.shape == (4, 3, 16, 16)
-    assert torch.equal(first, some.batch(rows, torch.Generator().manual_seed(1))[0])
-    assert not torch.equal(first, some.batch(rows, torch.Generator().manual_seed(2))[0])
-    plain = some.plain().batch(rows, torch.Generator().manual_seed(1))[0]
-    assert torch.equal(plain, some.batch(rows)[0])
+    np.testing.assert_array_equal(first, some.batch(rows, Stream(1))[0])
+    assert not np.array_equal(first, some.batch(rows, Stream(2))[0])
+    plain = some.plain().batch(rows, Stream(1))[0]
+    np.testing.assert_array_equal(plain, some.batch(rows)[0])
+
+
+def test_random_boxes_are_those_that_torch_draws() -> None:
+    """But for one in a hundred thousand: its exponential is not always the nearest float32."""
+    sizes = np.random.default_rng(0).integers(100, 500, (2000, 2))
+    given, source = torch.from_numpy(sizes), torch.Generator().manual_seed(3)
+    draws, places = torch.rand(2, 2000, 10, generator=source), torch.rand(2, 2000, generator=source)
+    area = given.prod(1, keepdim=True) * (0.08 + 0.92 * draws[0])
+    aspect = torch.exp(log(3 / 4) + (log(4 / 3) - log(3 / 4)) * draws[1])
+    heights, widths = (area / aspect).sqrt().round().long(), (area * aspect).sqrt().round().long()
+    different = 0
+    for i, box in enumerate(random_boxes(sizes, Stream(3)).tolist()):
+        for height, width in zip(heights[i], widths[i], strict=True):
+            if 1 <= height <= given[i, 0] and 1 <= width <= given[i, 1]:
+                free = given[i] - torch.stack([height, width]) + 1
+                corner = (places[:, i] * free).long().minimum(free - 1)
+                different += box != [*corner.tolist(), int(height), int(width)]
+                break
+    assert different <= 1
+
+
+def test_a_box_is_resized_as_torch_resizes_it() -> None:
+    some = photos([(30, 40)], 16)
+    out = some.batch(np.array([0]), Stream(1))[0]
+    stream = Stream(1)
+    top, left, height, width = random_boxes(some.table[:, 1:], stream)[0]
+    box = torch.from_numpy(some._photo(0)[None, :, top : top + height, left : left + width].copy())
+    expected = torch.nn.functional.interpolate(box, (16, 16), mode="bilinear", antialias=True)
+    if stream.integers(2, (1,))[0]:
+        expected = expected.flip(3)
+    np.testing.assert_array_equal((out * 255).round(), expected)

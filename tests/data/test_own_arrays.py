@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from data_trees import contents
+from data_trees import contents, every
 
 from prunefl import data
 
@@ -33,8 +32,7 @@ def test_a_numpy_file_of_floats_without_clients_or_test(tmp_path: Path) -> None:
     federation = data.load("npz", path, clients=3)
     assert federation.input_shape == (7,)
     assert [sum(map(len, federation.clients)), len(federation.test)] == [45, 5]
-    values, _ = federation.test.batch(torch.arange(5))
-    assert torch.equal(values, torch.from_numpy(x[9::10]).float())
+    np.testing.assert_array_equal(every(federation.test)[0], x[9::10].astype(np.float32))
 
 
 @pytest.mark.parametrize(

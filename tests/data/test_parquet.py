@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-import torch
-from data_trees import parquet, quiet
+from data_trees import every, parquet, quiet
 
 from prunefl import data
 from prunefl.data import get
@@ -21,8 +20,8 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def images(samples: data.Samples) -> set[int]:
-    x, _ = samples.batch(torch.arange(len(samples)))
-    return set((255 - x[:, 0, 0, 0] * 255).round().int().tolist())
+    x, _ = every(samples)
+    return set((255 - x[:, 0, 0, 0] * 255).round().astype(int).tolist())
 
 
 def test_fewer_writers_replace_all_of_them(tmp_path: Path, rows: Path) -> None:

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from prunefl import data, wire
 from prunefl.core.masks import DenseView, digest, full_masks, prunable_names
+from prunefl.core.randomness import derived_seed
+from prunefl.data.transform import FlipAndCrop, to_unit
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend import convert
 from prunefl.local.torch_backend.trainer import Trainer
@@ -213,3 +216,24 @@ def test_a_small_client_trains_with_smaller_batches_and_starts_over():
     config = small_config()
     config = replace(config, training=replace(config.training, batch_size=5))
     assert [len(labels) for _, labels in draw_batches(share, 1, 0, config)] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(("steps", "size", "samples"), [(3, 20, 60), (5, 20, 33), (4, 20, 7), (1, 60, 60)])
+def test_batches_are_those_that_torch_draws(steps, size, samples):
+    """One shuffle after another while the samples last, and then the augmentation of one batch after another."""
+    config = small_config(training={"local_steps": steps, "batch_size": size})
+    pixels = np.arange(samples * 48, dtype=np.uint8).reshape(samples, 3, 4, 4)
+    share = data.Images.whole(pixels, np.arange(samples), to_unit, FlipAndCrop(1))
+    source = torch.Generator().manual_seed(derived_seed(0, "batches", 6, 2))
+    size = min(size, samples)
+    order = torch.cat([torch.randperm(samples, generator=source) for _ in range(-(-steps * size // samples))])
+    found = draw_batches(share, 6, 2, config)
+    assert len(found) == steps
+    for chosen, (inputs, labels) in zip(order.split(size), found, strict=False):
+        assert torch.equal(labels, chosen)
+        shift = torch.randint(3, (2, size), generator=source)
+        mirrored = torch.randint(2, (size,), generator=source).bool()
+        for i, row in enumerate(chosen):
+            padded = F.pad(torch.from_numpy(pixels[row]), (1, 1, 1, 1))
+            expected = padded[:, shift[0, i] :, shift[1, i] :][:, :4, :4]
+            assert torch.equal(inputs[i] * 255, (expected.flip(2) if mirrored[i] else expected).float())

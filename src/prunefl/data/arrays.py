@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from prunefl.core.randomness import Ints
 from prunefl.data.federation import Source
 from prunefl.data.listed import held_out, refuse_untaught
 from prunefl.data.samples import Images, Normalise
-from prunefl.data.transform import to_unit
+from prunefl.data.transform import as_float, to_unit
 
 
 def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
@@ -35,28 +34,23 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
     else:
         groups = train.labels if group_of is None else group_of
         is_test = held_out(groups, file, "add the arrays x_test and y_test")
-        train, test = (train.take(torch.nonzero(part).flatten()) for part in (~is_test, is_test))
+        train, test = train.take(~is_test), train.take(is_test)
         group_of = None if group_of is None else group_of[train.rows]
-    seen = [set(split.labels[split.rows].tolist()) for split in (train, test)]
-    refuse_untaught(file, sorted(seen[1] - seen[0]))
+    taught, tested = (split.labels[split.rows] for split in (train, test))
+    refuse_untaught(file, np.setdiff1d(tested, taught).tolist())
     kind = ("client", "client", 0) if group_of is not None else ("", "iid", 10)
     return Source("npz", train, test, classes, tuple(train.pixels.shape[1:]), group_of, *kind)
 
 
-def _classes(file: Path, labels: Tensor) -> int:
+def _classes(file: Path, labels: Ints) -> int:
     """Return how many classes there are; each must have a sample."""
-    held = labels.unique().tolist()
+    held = np.unique(labels).tolist()
     gap = next((i for i, label in enumerate(held) if i != label), None)
     if gap is not None:
         raise ValueError(
             f"{file}: y_train has {held[gap]} but no {gap}, must count the classes from 0 without gaps"
         )
     return len(held)
-
-
-def as_float(values: Tensor) -> Tensor:
-    """Return float32."""
-    return values.to(torch.float32)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -87,8 +81,7 @@ def _images(file: Path, arrays: dict[str, Any], split: str) -> Images:
         raise ValueError(f"{file}: y_{split} is {given}, must be {len(inputs)} whole numbers, one a sample")
     if inputs.ndim == 3:
         inputs = inputs[:, None]
-    rows = torch.arange(len(labels))
-    return Images(inputs, torch.from_numpy(labels.astype(np.int64)), rows, _normaliser(file, split, inputs))
+    return Images.whole(inputs, labels, _normaliser(file, split, inputs))
 
 
 def _refuse_two_scales(file: Path, arrays: dict[str, Any]) -> None:
@@ -109,12 +102,11 @@ def _normaliser(file: Path, split: str, inputs: Any) -> Normalise:
     return as_float
 
 
-def _clients(file: Path, arrays: dict[str, Any], samples: int) -> Tensor | None:
+def _clients(file: Path, arrays: dict[str, Any], samples: int) -> Ints | None:
     """Return the client of each training sample, counted from 0 in order of their names, or None."""
     if "client_train" not in arrays:
         return None
     clients = arrays["client_train"]
     if clients.shape != (samples,):
         raise ValueError(f"{file}: client_train is {clients.shape}, must be ({samples},), one a sample")
-    _, client_of = np.unique(clients, return_inverse=True)
-    return torch.from_numpy(client_of.astype(np.int64))
+    return np.unique(clients, return_inverse=True)[1]

@@ -86,6 +86,11 @@ def open_array(folder: Path, name: str) -> Any:
         raise ValueError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
 
 
+def open_split(folder: Path, split: str) -> tuple[Any, Any]:
+    """Return the pixels and labels of a split."""
+    return open_array(folder, f"pixels_{split}"), open_array(folder, f"labels_{split}")
+
+
 def create_array(folder: Path, name: str, shape: tuple[int, ...], dtype: str = "u1") -> Any:
     """Return a new array of a cache folder, memory-mapped for writing."""
     return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.dtype(dtype), shape)

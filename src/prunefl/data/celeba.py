@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from prunefl.core.randomness import Ints, Stream
 from prunefl.data import cache
-from prunefl.data.decode import decode_all, exactly
+from prunefl.data.decode import decode_once
 from prunefl.data.federation import Source
 from prunefl.data.files import found, found_folder, need_folder
+from prunefl.data.partition import rows_by_group
 from prunefl.data.samples import Images
-from prunefl.data.transform import IMAGENET_MEAN, IMAGENET_STD, Standardise
+from prunefl.data.transform import standardise_photos
 
-SIDE = 84
+SHAPE = (3, 84, 84)
 LEAST_IMAGES = 5
 TRAIN_SHARE = 0.9
 TARGET = "Smiling"
@@ -35,31 +36,30 @@ def celeba(folder: Path | None, cache_folder: Path | None = None) -> Source:
     attributes = found("celeba", home.parent, ATTRIBUTES)
     smiles = _smiles(attributes)
     images, persons = _persons(identity, smiles)
-    labels = torch.tensor([smiles[name] for name in images])
+    labels = np.array([smiles[name] for name in images])
     files = [home / name for name in images]
-    key = cache.fingerprint([identity, attributes, *files], SIDE, LEAST_IMAGES)
-    built = cache.cached("celeba", key, lambda work: _build(work, files), beside=folder, folder=cache_folder)
-    pixels = cache.open_array(built, "pixels")
-    normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
-    whole = Images(pixels, labels, torch.arange(len(labels)), normalise)
+    key = cache.fingerprint([identity, attributes, *files], SHAPE[1], LEAST_IMAGES)
+    # person by person, so that a client's share lies together
+    pixels = decode_once("celeba", key, files, SHAPE, folder, cache_folder)
+    whole = Images.whole(pixels, labels, standardise_photos)
     train_rows, test_rows = split_by_person(persons)
     train, test = whole.take(train_rows), whole.take(test_rows)
-    return Source("celeba", train, test, 2, (3, SIDE, SIDE), persons[train_rows], "person", "person", 10)
+    return Source("celeba", train, test, 2, SHAPE, persons[train_rows], "person", "person", 10)
 
 
-def split_by_person(persons: Tensor) -> tuple[Tensor, Tensor]:
+def split_by_person(persons: Ints) -> tuple[Ints, Ints]:
     """Return training and test rows: of each person's n images max(1, ⌊0.9 n⌋) are for training."""
-    generator = torch.Generator().manual_seed(0)
+    stream = Stream(0)
     train, test = [], []
-    for rows in torch.split(torch.arange(len(persons)), torch.bincount(persons).tolist()):
-        mixed = rows[torch.randperm(len(rows), generator=generator)]
+    for rows in rows_by_group(persons):
+        mixed = rows[stream.permutation(len(rows))]
         cut = max(1, int(TRAIN_SHARE * len(rows)))
-        train.append(mixed[:cut].sort().values)
-        test.append(mixed[cut:].sort().values)
-    return torch.cat(train), torch.cat(test)
+        train.append(np.sort(mixed[:cut]))
+        test.append(np.sort(mixed[cut:]))
+    return np.concatenate(train), np.concatenate(test)
 
 
-def _persons(identity: Path, smiles: Mapping[str, int]) -> tuple[list[str], Tensor]:
+def _persons(identity: Path, smiles: Mapping[str, int]) -> tuple[list[str], Ints]:
     """Return image names and persons (from 0 in order of appearance), each person's images together."""
     by_person: dict[str, list[str]] = {}
     lines = _lines(identity)
@@ -75,8 +75,8 @@ def _persons(identity: Path, smiles: Mapping[str, int]) -> tuple[list[str], Tens
     kept = [images for images in by_person.values() if len(images) >= LEAST_IMAGES]
     if not kept:
         raise ValueError(f"{identity}: no person has {LEAST_IMAGES} images, must have at least one who has")
-    counts = torch.tensor([len(images) for images in kept])
-    return [name for images in kept for name in images], torch.arange(len(kept)).repeat_interleave(counts)
+    counts = [len(images) for images in kept]
+    return [name for images in kept for name in images], np.repeat(np.arange(len(kept)), counts)
 
 
 def _smiles(attributes: Path) -> dict[str, int]:
@@ -106,11 +106,3 @@ def _lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read as text ({error}): unpack it, or {AGAIN}") from error
-
-
-def _build(folder: Path, files: list[Path]) -> None:
-    """Decode every face once, person by person, so that a client's share lies together."""
-    pixels = cache.create_array(folder, "pixels", (len(files), 3, SIDE, SIDE))
-    for i, face in enumerate(decode_all(files, exactly(SIDE, SIDE))):
-        pixels[i] = face
-    pixels.flush()

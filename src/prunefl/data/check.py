@@ -1,17 +1,19 @@
 """What a data folder holds: which data set, what of it is missing, how clients would be cut."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
 
-import torch
+import numpy as np
 
 from prunefl.data import imagenet100
 from prunefl.data.celeba import ATTRIBUTES, IDENTITY
 from prunefl.data.cifar10 import FILES
+from prunefl.data.decode import is_image
 from prunefl.data.federation import Federation
 from prunefl.data.get import CIFAR10_ARCHIVE, MNIST_FILES, QMNIST_FILES
-from prunefl.data.samples import Samples
+from prunefl.data.samples import labels_of
 
 WNID = "n" + "[0-9]" * 8
 WRITER_FILE = next(iter(QMNIST_FILES)).removesuffix(".gz")
@@ -77,18 +79,15 @@ def recognise(folder: Path) -> str:
 
 def cut_of(federation: Federation) -> Cut:
     """Return how the samples are divided."""
-    sizes = torch.tensor([len(client) for client in federation.clients])
-    kinds = [_label_count(client) for client in federation.clients]
-    known = [kind for kind in kinds if kind is not None]
-    spread = torch.tensor(known).sort().values if len(known) == len(kinds) else None
-    labels = (int(spread[0]), int(spread.median()), int(spread[-1])) if spread is not None else None
-    return Cut(len(sizes), int(sizes.min()), int(sizes.median()), int(sizes.max()), labels)
+    sizes = [len(client) for client in federation.clients]
+    known = [labels for client in federation.clients if (labels := labels_of(client)) is not None]
+    kinds = _spread([len(np.unique(labels)) for labels in known]) if len(known) == len(sizes) else None
+    return Cut(len(sizes), *_spread(sizes), kinds)
 
 
-def _label_count(samples: Samples) -> int | None:
-    """Return how many different labels a client has, or None where only reading its samples would tell."""
-    labels, rows = getattr(samples, "labels", None), getattr(samples, "rows", None)
-    return len(labels[rows].unique()) if labels is not None and rows is not None else None
+def _spread(counts: Sequence[int]) -> tuple[int, int, int]:
+    """Return the fewest, the median (a count that occurs) and the most."""
+    return min(counts), median_low(counts), max(counts)
 
 
 def _mnist(folder: Path) -> list[Part]:
@@ -144,8 +143,6 @@ PARTS: Mapping[str, Callable[[Path], list[Part]]] = {
 
 def _depth_of_images(folder: Path) -> int:
     """Return how many folders deep the first image lies below the folder (or its train/)."""
-    from prunefl.data.decode import is_image
-
     home = folder / "train" if (folder / "train").is_dir() else folder
     for depth in (1, 2):
         if any(is_image(path) for path in home.glob("/".join(["*"] * (depth + 1)))):

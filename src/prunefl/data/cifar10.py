@@ -4,7 +4,6 @@ from pathlib import Path
 from statistics import mode
 
 import numpy as np
-import torch
 
 from prunefl.data import cache
 from prunefl.data.federation import Source
@@ -22,9 +21,10 @@ def cifar10(folder: Path | None, cache_folder: Path | None = None) -> Source:
     folder = need_folder("cifar10", folder)
     files = whole_files(folder)
     key = cache.fingerprint(files["train"] + files["test"])
-    built = cache.cached("cifar10", key, lambda work: _build(work, files), beside=folder, folder=cache_folder)
-    train, test = _images(built, "train"), _images(built, "test").plain()
-    return Source("cifar10", train, test, 10, (3, 32, 32), partition="iid", clients=10)
+    built = cache.cached("cifar10", key, lambda to: _build(to, files), beside=folder, folder=cache_folder)
+    normalise, augment = Standardise(MEAN, STD), FlipAndCrop(4)
+    train, test = (Images.whole(*cache.open_split(built, split), normalise, augment) for split in FILES)
+    return Source("cifar10", train, test.plain(), 10, (3, 32, 32), partition="iid", clients=10)
 
 
 def whole_files(folder: Path) -> dict[str, list[Path]]:
@@ -48,10 +48,3 @@ def _build(folder: Path, files: dict[str, list[Path]]) -> None:
         records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, RECORD) for path in paths])
         np.save(folder / f"labels_{split}.npy", records[:, 0].astype(np.int64))
         np.save(folder / f"pixels_{split}.npy", records[:, 1:].reshape(-1, 3, 32, 32))
-
-
-def _images(built: Path, split: str) -> Images:
-    """Return one split of the cache."""
-    labels = torch.from_numpy(np.array(cache.open_array(built, f"labels_{split}")))
-    pixels = cache.open_array(built, f"pixels_{split}")
-    return Images(pixels, labels, torch.arange(len(labels)), Standardise(MEAN, STD), FlipAndCrop(4))

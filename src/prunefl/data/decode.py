@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from prunefl.data import cache
 from prunefl.system.cores import cores
 
 T = TypeVar("T")
@@ -30,19 +31,25 @@ def header(path: Path) -> tuple[int, int, int]:
     return _opened(path, str(path), read)
 
 
-def exactly(height: int, width: int, channels: int = 3) -> Callable[[Path], Array]:
-    """Return a function from a file to its pixels, resized to (channels, height, width)."""
-    decode = exactly_from(height, width, channels)
-    return lambda path: decode(path, str(path))
+def resized(source: Path | BinaryIO, name: str, shape: tuple[int, int, int]) -> Array:
+    """Return the pixels of a file or stream that goes by this name, resized to (channels, height, width)."""
+    channels, height, width = shape
+    return _opened(source, name, lambda image: _array(image, channels, width, height))
 
 
-def exactly_from(height: int, width: int, channels: int) -> Callable[[Path | BinaryIO, str], Array]:
-    """Return the same for a file or a stream, and the name it goes by."""
+def decode_once(
+    name: str, key: str, files: Sequence[Path], shape: tuple[int, int, int], beside: Path, folder: Path | None
+) -> Array:
+    """Return the pixels of all files, (files, *shape), memory-mapped; see `resized` and `cache.cached`."""
 
-    def decode(source: Path | BinaryIO, name: str) -> Array:
-        return _opened(source, name, lambda image: _array(image, channels, width, height))
+    def build(work: Path) -> None:
+        pixels = cache.create_array(work, "pixels", (len(files), *shape))
+        for i, image in enumerate(decode_all(files, lambda path: resized(path, str(path), shape))):
+            pixels[i] = image
+        pixels.flush()
 
-    return decode
+    built = cache.cached(name, key, build, beside=beside, folder=folder)
+    return cast(Array, cache.open_array(built, "pixels"))
 
 
 def shorter_side(size: int) -> Callable[[Path], Array]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from prunefl.data import cache
 from prunefl.data.federation import Source
@@ -14,12 +13,10 @@ from prunefl.data.transform import to_unit
 def digits(folder: Path | None = None, cache_folder: Path | None = None) -> Source:
     """Return 4,000 training and 1,000 test digits, as many of each class. No folder is needed."""
     built = cache.cached("digits", "mlxtend5k", _build, beside=None, folder=cache_folder)
-    pixels = cache.open_array(built, "pixels")
-    labels = torch.from_numpy(np.array(cache.open_array(built, "labels")))
+    whole = Images.whole(cache.open_array(built, "pixels"), cache.open_array(built, "labels"), to_unit)
     # The images come sorted by class: every fifth is a fifth of each class, whatever the seed.
-    held_out = torch.arange(len(labels)) % 5 == 4
-    whole = Images(pixels, labels, torch.arange(len(labels)), to_unit)
-    train, test = (whole.take(torch.nonzero(chosen).flatten()) for chosen in (~held_out, held_out))
+    held_out = np.arange(len(whole)) % 5 == 4
+    train, test = whole.take(~held_out), whole.take(held_out)
     return Source("digits", train, test, 10, (1, 28, 28), partition="dirichlet", clients=10)
 
 

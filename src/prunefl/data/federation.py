@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from prunefl.data.samples import Cuttable, Samples, filled, labels_of, wrap_all
+from prunefl.core.randomness import Ints
+from prunefl.data.samples import Cuttable, Samples, as_ints, filled, labels_of, wrap_all
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,15 @@ class Source:
     test: Cuttable
     classes: int
     input_shape: tuple[int, ...]
-    group_of: Tensor | None = None
+    group_of: Ints | None = None
     group_word: str = ""
     partition: str = "iid"
     clients: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse what no run should start on."""
+        """Take a tensor for the groups, too; refuse what no run should start on."""
+        if self.group_of is not None:
+            object.__setattr__(self, "group_of", as_ints(self.group_of))
         for split, images in (("training", self.train), ("test", self.test)):
             if len(images) == 0:
                 raise ValueError(f"data.name={self.name!r}, has no {split} samples, must have at least 1")
@@ -71,7 +73,9 @@ def checked(federation: Federation) -> Federation:
 
 def _check(who: str, samples: Samples, federation: Federation) -> None:
     """Refuse samples of another shape, and every wrong label where that takes no reading of all samples."""
-    inputs, labels = samples.batch(torch.arange(1))
+    inputs, labels = samples.batch(np.arange(1))
+    if not (isinstance(inputs, np.ndarray) and isinstance(labels, np.ndarray)):
+        raise ValueError(f"{who} has batches of {type(inputs).__name__}, must be numpy arrays")
     given, wanted = tuple(inputs.shape[1:]), tuple(federation.input_shape)
     if given != wanted:
         raise ValueError(f"{who} has samples of shape {given}, must be {wanted} as all others")
@@ -81,7 +85,7 @@ def _check(who: str, samples: Samples, federation: Federation) -> None:
     _check_labels(who, labels if known is None else known, federation.classes)
 
 
-def _check_labels(who: str, labels: Tensor, classes: int) -> None:
+def _check_labels(who: str, labels: Ints, classes: int) -> None:
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
         raise ValueError(f"{who} has the label {int(wrong[0])}, must be in 0..{classes - 1}")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from prunefl.data import cache
 from prunefl.data.federation import Source
@@ -23,11 +22,9 @@ def femnist(folder: Path | None, cache_folder: Path | None = None) -> Source:
     folder = need_folder("femnist", folder)
     shards = {split: _shards(folder, split) for split in ("train", "test")}
     key = cache.fingerprint(shards["train"] + shards["test"])
-    built = cache.cached(
-        "femnist", key, lambda work: _build(work, shards), beside=folder, folder=cache_folder
-    )
-    train, test = _images(built, "train"), _images(built, "test")
-    writers = torch.from_numpy(np.array(cache.open_array(built, "writer_train")))
+    built = cache.cached("femnist", key, lambda to: _build(to, shards), beside=folder, folder=cache_folder)
+    train, test = (Images.whole(*cache.open_split(built, split), to_inverted_unit) for split in shards)
+    writers = cache.open_array(built, "writer_train")
     return Source("femnist", train, test, CLASSES, (1, 28, 28), writers, "writer", "writer", 0)
 
 
@@ -112,13 +109,6 @@ def _rename_as_array(folder: Path, name: str, samples: int) -> None:
     array[:] = raw
     array.flush()
     (folder / "pixels").unlink()
-
-
-def _images(built: Path, split: str) -> Images:
-    """Return one split of the decoded cache."""
-    labels = torch.from_numpy(np.array(cache.open_array(built, f"labels_{split}")))
-    pixels = cache.open_array(built, f"pixels_{split}")
-    return Images(pixels, labels, torch.arange(len(labels)), to_inverted_unit)
 
 
 def _shards(folder: Path, split: str) -> list[Path]:

@@ -4,14 +4,14 @@ import csv
 import shutil
 from pathlib import Path
 
-import torch
+import numpy as np
 
 from prunefl.data import cache
 from prunefl.data.decode import decode_all, is_image, shorter_side
 from prunefl.data.federation import Source
 from prunefl.data.files import found_folder, need_folder
 from prunefl.data.photos import Photos, open_photos, write_photos
-from prunefl.data.transform import IMAGENET_MEAN, IMAGENET_STD, Standardise
+from prunefl.data.transform import standardise_photos
 
 CLASSES = 100
 CROP = 168
@@ -35,9 +35,7 @@ def imagenet100(folder: Path | None, cache_folder: Path | None = None) -> Source
     lists = {"train": _by_folder(train_home, names), "val": _validation(folder, names)}
     files = [path for listing in lists.values() for path, _ in listing]
     key = cache.fingerprint(files, STORED_SIDE)
-    built = cache.cached(
-        "imagenet100", key, lambda work: _build(work, lists), beside=folder, folder=cache_folder
-    )
+    built = cache.cached("imagenet100", key, lambda to: _build(to, lists), beside=folder, folder=cache_folder)
     train, test = (_photos(built, split, listing) for split, listing in lists.items())
     return Source("imagenet100", train, test.plain(), CLASSES, (3, CROP, CROP), partition="iid", clients=10)
 
@@ -99,9 +97,8 @@ def _build(folder: Path, lists: dict[str, Listing]) -> None:
 
 def _photos(built: Path, split: str, listing: Listing) -> Photos:
     """Return one split of the cache; labels are not in it, as a new annotation file leaves the photographs alone."""
-    labels = torch.tensor([label for _, label in listing])
-    normalise = Standardise(IMAGENET_MEAN, IMAGENET_STD)
-    return Photos(*open_photos(built, split), labels, torch.arange(len(labels)), normalise, CROP)
+    labels = np.array([label for _, label in listing], np.int64)
+    return Photos(*open_photos(built, split), labels, np.arange(len(labels)), standardise_photos, CROP)
 
 
 def places(folder: Path, split: str) -> list[Path]:

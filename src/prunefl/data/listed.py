@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from prunefl.core.randomness import Ints
 from prunefl.data import cache
-from prunefl.data.decode import decode_all, exactly, header
+from prunefl.data.decode import decode_once, header
 from prunefl.data.federation import Source
+from prunefl.data.partition import rows_by_group
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_unit
 
@@ -46,32 +48,19 @@ def source_from(
     if absent:
         raise ValueError(f"{absent}: no such image, though it is listed: add it, or take it off the list")
     names = label_names([entry.label for entry in ordered])
-    labels = torch.tensor([names[entry.label] for entry in ordered])
+    labels = np.array([names[entry.label] for entry in ordered])
     clients = label_names([entry.client for entry in ordered if entry.split == "train"])
-    client_of = torch.tensor([clients.get(entry.client, 0) for entry in ordered])
+    client_of = np.array([clients.get(entry.client, 0) for entry in ordered])
     # where no client is known, classes take their place: the test set has some of each
     is_test = _tested(ordered, client_of if len(clients) > 1 else labels, folder, name)
     taught = set(labels[~is_test].tolist())
     refuse_untaught(folder, [label for label, i in names.items() if i not in taught])
     shape = _common_shape(files, size)
     key = cache.fingerprint(files, [str(path) for path in files], shape)
-    built = cache.cached(
-        name, key, lambda work: _build(work, files, shape), beside=folder, folder=cache_folder
-    )
-    whole = Images(cache.open_array(built, "pixels"), labels, torch.arange(len(labels)), to_unit)
-    train_rows, test_rows = torch.nonzero(~is_test).flatten(), torch.nonzero(is_test).flatten()
+    whole = Images.whole(decode_once(name, key, files, shape, folder, cache_folder), labels, to_unit)
     known = list(clients) != [""]
-    return Source(
-        name,
-        whole.take(train_rows),
-        whole.take(test_rows),
-        len(names),
-        shape,
-        client_of[train_rows] if known else None,
-        "client",
-        "client" if known else "iid",
-        0 if known else 10,
-    )
+    groups = (client_of[~is_test], "client", "client", 0) if known else (None, "client", "iid", 10)
+    return Source(name, whole.take(~is_test), whole.take(is_test), len(names), shape, *groups)
 
 
 def label_names(labels: Sequence[str]) -> dict[str, int]:
@@ -79,13 +68,12 @@ def label_names(labels: Sequence[str]) -> dict[str, int]:
     return {label: i for i, label in enumerate(sorted(set(labels), key=_natural))}
 
 
-def held_out(client_of: Tensor, where: Path, remedy: str) -> Tensor:
+def held_out(client_of: Ints, where: Path, remedy: str) -> NDArray[np.bool_]:
     """Return which samples are for testing: of each client's every tenth, but never all it has."""
-    position = torch.zeros_like(client_of)
-    for rows in torch.split(client_of.argsort(stable=True), torch.bincount(client_of).tolist()):
-        position[rows] = torch.arange(len(rows))
-    chosen = position % HELD_OUT == HELD_OUT - 1
-    if not bool(chosen.any()):
+    chosen = np.zeros(len(client_of), bool)
+    for rows in rows_by_group(client_of):
+        chosen[rows[HELD_OUT - 1 :: HELD_OUT]] = True
+    if not chosen.any():
         raise ValueError(f"{where}: no test data, and too little to hold out every tenth sample: {remedy}")
     return chosen
 
@@ -97,10 +85,10 @@ def refuse_untaught(where: Path, names: Sequence[object]) -> None:
         raise ValueError(f"{where}: class {named} only in the test data, must be in both (spelt alike?)")
 
 
-def _tested(ordered: Sequence[Listed], groups: Tensor, folder: Path, name: str) -> Tensor:
+def _tested(ordered: Sequence[Listed], groups: Ints, folder: Path, name: str) -> NDArray[np.bool_]:
     """Return which images are for testing: those that are named so, or else some of each group."""
-    named = torch.tensor([entry.split == "test" for entry in ordered])
-    return named if bool(named.any()) else held_out(groups, folder, IN_ROWS if name == "csv" else IN_FOLDERS)
+    named = np.array([entry.split == "test" for entry in ordered])
+    return named if named.any() else held_out(groups, folder, IN_ROWS if name == "csv" else IN_FOLDERS)
 
 
 def _common_shape(files: Sequence[Path], size: int) -> tuple[int, int, int]:
@@ -116,15 +104,6 @@ def _common_shape(files: Sequence[Path], size: int) -> tuple[int, int, int]:
                 f"{path}: {shape[1]}×{shape[2]} pixels where {files[0].name} has {first}: set data.size"
             )
     return channels, *headers[0][1:]
-
-
-def _build(folder: Path, files: Sequence[Path], shape: tuple[int, int, int]) -> None:
-    """Decode every image once."""
-    channels, height, width = shape
-    pixels = cache.create_array(folder, "pixels", (len(files), *shape))
-    for i, image in enumerate(decode_all(files, exactly(height, width, channels))):
-        pixels[i] = image
-    pixels.flush()
 
 
 def _natural(text: str) -> tuple[int, int, str]:

@@ -1,13 +1,12 @@
 """From the data section of a config to clients and a test set."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
+from prunefl.config import Config
+from prunefl.core.randomness import Ints, Stream, derived_seed
 from prunefl.data import partition as cuts
 from prunefl.data.arrays import npz
 from prunefl.data.celeba import celeba
@@ -87,6 +86,11 @@ def load(
     return checked(Federation(parts, source.test, source.classes, source.input_shape, source.name, words))
 
 
+def load_configured(config: Config) -> Federation:
+    """Return the data that the config names, cut into clients."""
+    return load(**asdict(config.data), seed=derived_seed(config.run.seed, "partition"))
+
+
 def source_of(
     name: str, dir: str | Path | None = None, cache: str | Path | None = None, size: int = 0
 ) -> Source | Federation:
@@ -128,25 +132,25 @@ def _own_source(spec: str, folder: Path | None) -> Source | Federation:
 
 def _cut(
     source: Source, partition: str, clients: int, alpha: float, shards: int, seed: int
-) -> tuple[list[Tensor], str]:
+) -> tuple[list[Ints], str]:
     """Return the rows of each client, and how they were cut in words."""
-    generator = torch.Generator().manual_seed(seed)
+    stream = Stream(seed)
     if partition in KNOWN:
         return _cut_by_group(source, partition, clients)
     count = clients or source.clients or 10
     labels = source.train.labels[source.train.rows]
     if partition == "iid":
-        return cuts.iid(len(labels), count, generator), f"{count} clients, IID"
+        return cuts.iid(len(labels), count, stream), f"{count} clients, IID"
     if partition == "dirichlet":
-        rows = cuts.dirichlet(labels, count, alpha, generator)
+        rows = cuts.dirichlet(labels, count, alpha, stream)
         return rows, f"{count} clients, Dirichlet({alpha:g}) over the labels"
     if partition == "shards":
-        rows = cuts.shards(labels, count, shards, generator)
+        rows = cuts.shards(labels, count, shards, stream)
         return rows, f"{count} clients of {shards} label shards"
     raise ValueError(f"data.partition={partition!r}, must be one of {', '.join((*KNOWN, *DRAWN))}")
 
 
-def _cut_by_group(source: Source, partition: str, clients: int) -> tuple[list[Tensor], str]:
+def _cut_by_group(source: Source, partition: str, clients: int) -> tuple[list[Ints], str]:
     """Return the rows of each client where the data knows who made what."""
     if source.group_of is None or partition != source.group_word:
         known = ", ".join((*([source.group_word] if source.group_of is not None else []), *DRAWN))

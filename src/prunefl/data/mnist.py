@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from prunefl.core.randomness import Ints
 from prunefl.data.federation import Source
 from prunefl.data.files import found, need_folder
 from prunefl.data.samples import Images
@@ -25,8 +24,7 @@ AGAIN = "delete it and get it again"
 def mnist(folder: Path | None, cache_folder: Path | None = None) -> Source:
     """Return all of MNIST; with writers where `qmnist-train-labels-idx2-int` is beside it."""
     folder = need_folder("mnist", folder)
-    train = _images(folder, "train")
-    test = _images(folder, "t10k")
+    train, test = _images(folder, "train"), _images(folder, "t10k")
     writers = _writers(folder, len(train))
     return Source("mnist", train, test, 10, (1, 28, 28), writers, "writer", "iid", 10)
 
@@ -56,11 +54,10 @@ def _images(folder: Path, split: str) -> Images:
         raise ValueError(f"{image_file}: images of shape {pixels.shape[1:]}, must be (28, 28)")
     if len(pixels) != len(labels):
         raise ValueError(f"{label_file}: {len(labels)} labels for {len(pixels)} images, must be as many")
-    labels = torch.from_numpy(labels.astype(np.int64))
-    return Images(pixels[:, None], labels, torch.arange(len(labels)), to_unit)
+    return Images.whole(pixels[:, None], labels, to_unit)
 
 
-def _writers(folder: Path, images: int) -> Tensor | None:
+def _writers(folder: Path, images: int) -> Ints | None:
     """Return the writer of each training image, counted from 0, or None where QMNIST's file is not there."""
     if not any((folder / f"{WRITERS}{end}").is_file() for end in ("", ".gz")):
         return None
@@ -68,8 +65,7 @@ def _writers(folder: Path, images: int) -> Tensor | None:
     table = read_idx(path)
     if table.shape != (images, 8):
         raise ValueError(f"{path}: shape {table.shape}, must be ({images}, 8), a row for each image")
-    _, writer_of = np.unique(table[:, WRITER_COLUMN], return_inverse=True)
-    return torch.from_numpy(writer_of.astype(np.int64))
+    return np.unique(table[:, WRITER_COLUMN], return_inverse=True)[1]
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from prunefl.data.decode import exactly_from
+from prunefl.core.randomness import Stream
+from prunefl.data.decode import resized
 from prunefl.data.download import Progress
 
 WRITERS_A_SHARD = 50
@@ -31,9 +31,8 @@ def write_leaf(files: Sequence[Path], folder: Path, writers: int, progress: Prog
     names = sorted({name for path in files for name in _column(path, "writer_id")})
     if writers > len(names):
         raise ValueError(f"--writers {writers}, must be <= {len(names)}, which is how many there are")
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randperm(len(names), generator=generator)[: writers or len(names)].sort().values
-    chosen = [names[i] for i in drawn.tolist()]
+    stream = Stream(0)
+    chosen = [names[i] for i in sorted(stream.permutation(len(names), writers or None))]
     work = folder / "leaf.part"
     shutil.rmtree(work, ignore_errors=True)
     for split in SPLITS:
@@ -41,7 +40,7 @@ def write_leaf(files: Sequence[Path], folder: Path, writers: int, progress: Prog
     for first in range(0, len(chosen), WRITERS_A_SHARD):
         shard = chosen[first : first + WRITERS_A_SHARD]
         progress("writing LEAF's folders", first + len(shard), len(chosen))
-        _write_shard(_samples(files, shard), work, first // WRITERS_A_SHARD, generator)
+        _write_shard(_samples(files, shard), work, first // WRITERS_A_SHARD, stream)
     _swap_in(work, folder)
 
 
@@ -67,12 +66,12 @@ def _swap_in(work: Path, folder: Path) -> None:
 
 
 def _write_shard(
-    samples: dict[str, list[tuple[Any, int]]], folder: Path, number: int, generator: torch.Generator
+    samples: dict[str, list[tuple[Any, int]]], folder: Path, number: int, stream: Stream
 ) -> None:
     """Write the writers' images into one train and one test file."""
     data: dict[str, dict[str, Any]] = {split: {} for split in SPLITS}
     for user, pairs in samples.items():
-        order = torch.randperm(len(pairs), generator=generator).tolist()
+        order = stream.permutation(len(pairs)).tolist()
         cut = max(1, int(TRAIN_SHARE * len(pairs)))
         for split, part in (("train", order[:cut]), ("test", order[cut:])):
             if part:
@@ -87,11 +86,10 @@ def _write_shard(
 def _samples(files: Sequence[Path], shard: Sequence[str]) -> dict[str, list[tuple[Any, int]]]:
     """Return the images (uint8 (1, 28, 28)) and labels of each of these writers."""
     samples: dict[str, list[tuple[Any, int]]] = {user: [] for user in shard}
-    decode = exactly_from(28, 28, 1)
     for path in files:
         for image, user, label in _rows(path):
             if user in samples:
-                pixels = decode(BytesIO(image["bytes"]), f"{path}, an image of {user}")
+                pixels = resized(BytesIO(image["bytes"]), f"{path}, an image of {user}", (1, 28, 28))
                 samples[user].append((pixels, int(label)))
     return samples
 

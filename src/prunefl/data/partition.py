@@ -1,13 +1,13 @@
 """Cut a data set into clients: by who made it, evenly, or with unequal label mixes."""
 
 import numpy as np
-import torch
-from torch import Tensor
+
+from prunefl.core.randomness import Ints, Stream
 
 DIRICHLET_DRAWS = 20
 
 
-def by_group(group_of: Tensor, clients: int, word: str = "group") -> list[Tensor]:
+def by_group(group_of: Ints, clients: int, word: str = "group") -> list[Ints]:
     """Return each client's rows; clients take equally many groups in order, the last also what is left over.
 
     Args:
@@ -18,18 +18,20 @@ def by_group(group_of: Tensor, clients: int, word: str = "group") -> list[Tensor
     clients = clients or groups
     if not 1 <= clients <= groups:
         raise ValueError(f"data.clients={clients}, must be in 1..{groups}: the data has {groups} {word}s")
-    client_of = (group_of // (groups // clients)).clamp_(max=clients - 1)
-    return _non_empty(_rows_by_client(client_of, clients), f"data.partition={word!r}")
+    client_of = np.minimum(group_of // (groups // clients), clients - 1)
+    shares = rows_by_group(client_of, clients)
+    if (empty := _first_empty(shares)) is not None:
+        raise ValueError(f"data.partition={word!r}, leaves client {empty} without samples, must leave some")
+    return shares
 
 
-def iid(samples: int, clients: int, generator: torch.Generator) -> list[Tensor]:
+def iid(samples: int, clients: int, stream: Stream) -> list[Ints]:
     """Return a random cut into shares whose sizes differ by one at most."""
     _check_clients(clients, samples)
-    order = torch.randperm(samples, generator=generator)
-    return [rows.sort().values for rows in order.tensor_split(clients)]
+    return [np.sort(rows) for rows in np.array_split(stream.permutation(samples), clients)]
 
 
-def dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Generator) -> list[Tensor]:
+def dirichlet(labels: Ints, clients: int, alpha: float, stream: Stream) -> list[Ints]:
     """Return a cut in which each class is spread over the clients in proportions drawn from Dirichlet(α).
 
     As in Hsu, Qi and Brown (2019); drawn again, a few times, when a client would stay empty.
@@ -37,21 +39,19 @@ def dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Gener
     if not alpha > 0:
         raise ValueError(f"data.alpha={alpha}, must be > 0")
     _check_clients(clients, len(labels))
-    # torch has no public Dirichlet that takes a generator; numpy's is seeded from ours.
-    random = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+    # a Stream has no Dirichlet; numpy's is seeded from it
+    random = np.random.default_rng(int(stream.integers(2**62, (1,))[0]))
     for _ in range(DIRICHLET_DRAWS):
-        client_of = torch.from_numpy(_dirichlet_draw(labels.numpy(), clients, alpha, random))
-        shares = _rows_by_client(client_of, clients)
-        if all(len(rows) for rows in shares):
+        shares = rows_by_group(_dirichlet_draw(labels, clients, alpha, random), clients)
+        if (empty := _first_empty(shares)) is None:
             return shares
-    empty = next(client for client, rows in enumerate(shares) if not len(rows))
     raise ValueError(
         f"data.alpha={alpha}, leaves client {empty} of data.clients={clients} without samples: "
         f"must be larger, or the clients fewer"
     )
 
 
-def shards(labels: Tensor, clients: int, per_client: int, generator: torch.Generator) -> list[Tensor]:
+def shards(labels: Ints, clients: int, per_client: int, stream: Stream) -> list[Ints]:
     """Return a cut of the samples sorted by label into equal shards, dealt at random (McMahan 2017)."""
     if per_client < 1:
         raise ValueError(f"data.shards={per_client}, must be >= 1")
@@ -62,16 +62,14 @@ def shards(labels: Tensor, clients: int, per_client: int, generator: torch.Gener
             f"{len(labels)} samples for {clients} clients"
         )
     # shuffled first, so that it is chance which samples of a class share a shard
-    order = torch.randperm(len(labels), generator=generator)
+    order = stream.permutation(len(labels))
     order = order[labels[order].argsort(stable=True)]
-    pieces = order.tensor_split(clients * per_client)
-    dealt = torch.randperm(len(pieces), generator=generator).view(clients, per_client).tolist()
-    return [torch.cat([pieces[i] for i in hand]).sort().values for hand in dealt]
+    pieces = np.array_split(order, clients * per_client)
+    dealt = stream.permutation(len(pieces)).reshape(clients, per_client)
+    return [np.sort(np.concatenate([pieces[i] for i in hand])) for hand in dealt]
 
 
-def _dirichlet_draw(
-    labels: np.ndarray, clients: int, alpha: float, random: np.random.Generator
-) -> np.ndarray:
+def _dirichlet_draw(labels: Ints, clients: int, alpha: float, random: np.random.Generator) -> Ints:
     """Return the client of each sample, int64, shape (samples,)."""
     client_of = np.empty(len(labels), dtype=np.int64)
     for label in np.unique(labels):
@@ -81,19 +79,15 @@ def _dirichlet_draw(
     return client_of
 
 
-def _rows_by_client(client_of: Tensor, clients: int) -> list[Tensor]:
-    """Return the rows of each client, ascending: one sort, not one scan per client."""
-    order = client_of.argsort(stable=True)
-    counts = torch.bincount(client_of, minlength=clients)
-    return list(torch.split(order, counts.tolist()))
+def rows_by_group(group_of: Ints, groups: int = 0) -> list[Ints]:
+    """Return the rows of each group (there may be `groups`, the last without rows): one sort, not many scans."""
+    ends = np.bincount(group_of, minlength=groups).cumsum()
+    return np.split(group_of.argsort(stable=True), ends[:-1])
 
 
-def _non_empty(shares: list[Tensor], setting: str) -> list[Tensor]:
-    """Return the shares, every one of which must hold something."""
-    for client, rows in enumerate(shares):
-        if not len(rows):
-            raise ValueError(f"{setting}, leaves client {client} without samples, must leave at least 1")
-    return shares
+def _first_empty(shares: list[Ints]) -> int | None:
+    """Return the first client without samples."""
+    return next((client for client, rows in enumerate(shares) if not len(rows)), None)
 
 
 def _check_clients(clients: int, samples: int) -> None:

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import log
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.nn import functional
+from numpy.typing import NDArray
 
+from prunefl.core.randomness import Ints, Stream
 from prunefl.data import cache
-from prunefl.data.samples import Normalise
+from prunefl.data.samples import Batch, Chosen, Normalise
+from prunefl.data.transform import Floats, as_float
 
 TRIES = 10
+
+Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Photos:
         crop: side of the square that comes out.
     """
 
-    store: npt.NDArray[np.uint8] = field(repr=False)
-    table: npt.NDArray[np.int64] = field(repr=False)
-    labels: Tensor = field(repr=False)
-    rows: Tensor = field(repr=False)
+    store: Pixels = field(repr=False)
+    table: Ints = field(repr=False)
+    labels: Ints = field(repr=False)
+    rows: Ints = field(repr=False)
     normalise: Normalise
     crop: int
     augmented: bool = True
@@ -39,19 +39,18 @@ class Photos:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return photographs (float32, (B, 3, crop, crop)) and labels (int64, (B,)); see Samples."""
         rows = self.rows[indices]
-        if generator is None or not self.augmented:
-            return self.normalise(torch.stack([self._centre(i) for i in rows.tolist()])), self.labels[rows]
-        sizes = torch.from_numpy(self.table[rows.numpy(), 1:])
-        boxes = random_boxes(sizes, generator)
-        mirrored = torch.randint(2, (len(rows), 1, 1, 1), generator=generator).bool()
-        cut = [self._cut(i, *box) for i, box in zip(rows.tolist(), boxes.tolist(), strict=True)]
-        pixels = torch.cat(cut)
-        return self.normalise(torch.where(mirrored, pixels.flip(3), pixels)), self.labels[rows]
+        if stream is None or not self.augmented:
+            return self.normalise(np.stack([self._centre(i) for i in rows])), self.labels[rows]
+        boxes = random_boxes(self.table[rows, 1:], stream)
+        mirrored = stream.integers(2, (len(rows),)) == 1
+        pixels = np.stack([self._resized(i, *box) for i, box in zip(rows, boxes, strict=True)])
+        pixels[mirrored] = pixels[mirrored, ..., ::-1]
+        return self.normalise(pixels), self.labels[rows]
 
-    def take(self, chosen: Tensor) -> "Photos":
+    def take(self, chosen: Chosen) -> "Photos":
         """Return the data set made of these of its samples; the store is shared."""
         return replace(self, rows=self.rows[chosen])
 
@@ -59,29 +58,33 @@ class Photos:
         """Return the same samples, never augmented."""
         return replace(self, augmented=False)
 
-    def _photo(self, row: int) -> Any:
+    def _photo(self, row: int) -> Pixels:
         """Return one photograph, uint8 (3, height, width), still memory-mapped."""
         start, height, width = self.table[row].tolist()
         return self.store[start : start + 3 * height * width].reshape(3, height, width)
 
-    def _centre(self, row: int) -> Tensor:
+    def _centre(self, row: int) -> Pixels:
         """Return the middle square."""
         photo = self._photo(row)
         top, left = (round((side - self.crop) / 2) for side in photo.shape[1:])
-        return torch.from_numpy(photo[:, top : top + self.crop, left : left + self.crop].copy())
+        return photo[:, top : top + self.crop, left : left + self.crop]
 
-    def _cut(self, row: int, top: int, left: int, height: int, width: int) -> Tensor:
-        """Return a box of the photograph, resized to the square, (1, 3, crop, crop)."""
+    def _resized(self, row: int, top: int, left: int, height: int, width: int) -> Pixels:
+        """Return a box of the photograph, resized to the square, (3, crop, crop)."""
+        # numpy cannot resize: the one use of torch in this room
+        import torch
+        from torch.nn.functional import interpolate
+
         box = torch.from_numpy(self._photo(row)[None, :, top : top + height, left : left + width].copy())
-        return functional.interpolate(box, (self.crop, self.crop), mode="bilinear", antialias=True)
+        return np.asarray(interpolate(box, (self.crop, self.crop), mode="bilinear", antialias=True)[0])
 
 
 def random_boxes(
-    sizes: Tensor,
-    generator: torch.Generator,
+    sizes: Ints,
+    stream: Stream,
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
-) -> Tensor:
+) -> Ints:
     """Return a box for each image: top, left, height, width; int64 (B, 4).
 
     Its share of the area is uniform and its aspect ratio log-uniform; of ten draws the first that fits is
@@ -90,34 +93,32 @@ def random_boxes(
     Args:
         sizes: height and width of each image, int64 (B, 2).
     """
-    draws = torch.rand(2, len(sizes), TRIES, generator=generator)
-    places = torch.rand(2, len(sizes), generator=generator)
-    area = sizes.prod(1, keepdim=True) * (scale[0] + (scale[1] - scale[0]) * draws[0])
-    aspect = torch.exp(log(ratio[0]) + (log(ratio[1]) - log(ratio[0])) * draws[1])
-    heights, widths = (area / aspect).sqrt().round().long(), (area * aspect).sqrt().round().long()
+    draws, places = stream.uniform((2, len(sizes), TRIES)), stream.uniform((2, len(sizes)))
+    area = as_float(sizes.prod(1, keepdims=True)) * (scale[0] + (scale[1] - scale[0]) * draws[0])
+    exponent = log(ratio[0]) + (log(ratio[1]) - log(ratio[0])) * draws[1]
+    # by way of float64: float32's last bit is not the same on every machine
+    aspect = as_float(np.exp(exponent.astype(np.float64)))
+    heights, widths = _whole(np.sqrt(area / aspect)), _whole(np.sqrt(area * aspect))
     fits = (heights >= 1) & (widths >= 1) & (heights <= sizes[:, :1]) & (widths <= sizes[:, 1:])
-    first = fits.int().argmax(1, keepdim=True)
-    drawn = torch.cat([heights.gather(1, first), widths.gather(1, first)], 1)
+    which = np.arange(len(sizes)), fits.argmax(1)
+    drawn = np.stack([heights[which], widths[which]], 1)
     free = sizes - drawn + 1
-    corner = (places.T * free).long().minimum(free - 1)
-    middle = _middle_boxes(sizes, ratio)
-    return torch.where(fits.any(1, keepdim=True), torch.cat([corner, drawn], 1), middle)
+    corner = np.minimum((places.T * as_float(free)).astype(np.int64), free - 1)
+    return np.where(fits.any(axis=1, keepdims=True), np.hstack([corner, drawn]), _middle_boxes(sizes, ratio))
 
 
-def _middle_boxes(sizes: Tensor, ratio: tuple[float, float]) -> Tensor:
+def _middle_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
     """Return the largest box in the middle of each image whose aspect is allowed."""
-    height, width = sizes[:, 0], sizes[:, 1]
-    box = torch.stack(
-        [
-            torch.minimum(height, (width / ratio[0]).round().long()),
-            torch.minimum(width, (height * ratio[1]).round().long()),
-        ],
-        1,
-    )
-    return torch.cat([(sizes - box) // 2, box], 1)
+    height, width = as_float(sizes).T
+    box = np.minimum(sizes, np.stack([_whole(width / ratio[0]), _whole(height * ratio[1])], 1))
+    return np.hstack([(sizes - box) // 2, box])
 
 
-def write_photos(folder: Path, name: str, photos: Iterable[Any]) -> None:
+def _whole(sides: Floats) -> Ints:
+    return np.round(sides).astype(np.int64)
+
+
+def write_photos(folder: Path, name: str, photos: Iterable[Pixels]) -> None:
     """Write photographs, uint8 (3, height, width) each, as a store and its table into a cache folder."""
     table, start = [], 0
     with (folder / f"{name}.bin").open("wb") as store:
@@ -128,7 +129,7 @@ def write_photos(folder: Path, name: str, photos: Iterable[Any]) -> None:
     np.save(folder / f"table_{name}.npy", np.array(table, np.int64).reshape(-1, 3))
 
 
-def open_photos(folder: Path, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def open_photos(folder: Path, name: str) -> tuple[Pixels, Ints]:
     """Return the store, memory-mapped, and its table."""
     path = folder / f"{name}.bin"
     table = np.array(cache.open_array(folder, f"table_{name}"))

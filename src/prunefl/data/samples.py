@@ -2,22 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.utils.data import Subset, TensorDataset
+from numpy.typing import NDArray
 
-Pixels = npt.NDArray[Any]
+from prunefl.core.randomness import Ints, Stream
+from prunefl.data.transform import Floats, as_float
+
+Pixels = NDArray[Any]
 """Inputs as stored, shape (samples, channels, height, width), mostly uint8 and memory-mapped."""
 
-Augment = Callable[[Tensor, torch.Generator], Tensor]
-"""uint8 batch and generator -> uint8 batch, both (B, C, H, W)."""
+Augment = Callable[[Pixels, Stream], Pixels]
+"""uint8 batch and random numbers -> uint8 batch, both (B, C, H, W)."""
 
-Normalise = Callable[[Tensor], Tensor]
+Normalise = Callable[[Pixels], Floats]
 """Stored batch -> float32 batch, both (B, C, H, W)."""
+
+Chosen = Ints | NDArray[np.bool_]
+"""Positions among the samples, or for each whether it is chosen."""
+
+Batch = tuple[Floats, Ints]
+"""Inputs, (B, ...), and labels, (B,)."""
 
 
 @runtime_checkable
@@ -26,30 +32,30 @@ class Samples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return inputs (float32, (B, ...)) and labels (int64, (B,)) of these positions.
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
+        """Return inputs (float32, (B, ...)) and labels (int64, (B,)) of these positions, as new arrays.
 
         Args:
             indices: int64, shape (B,), each below len(self).
-            generator: where augmentation is drawn from; without it the samples come as they are.
+            stream: where augmentation is drawn from; without it the samples come as they are.
         """
         ...
 
 
 class Cuttable(Samples, Protocol):
-    """Samples of a shared store, of which clients take a part each."""
+    """Samples of a shared store, of which clients take a part each.
+
+    Attributes:
+        labels: the label of each row of the store.
+        rows: which rows of the store these samples are, shape (len(self),).
+    """
 
     @property
-    def labels(self) -> Tensor:
-        """The label of each row of the store, int64."""
-        ...
-
+    def labels(self) -> Ints: ...
     @property
-    def rows(self) -> Tensor:
-        """Which rows of the store these samples are, int64, shape (len(self),)."""
-        ...
+    def rows(self) -> Ints: ...
 
-    def take(self, chosen: Tensor) -> "Cuttable":
+    def take(self, chosen: Chosen) -> "Cuttable":
         """Return the data set made of these of its samples; the store is shared."""
         ...
 
@@ -60,26 +66,38 @@ class Cuttable(Samples, Protocol):
 
 @dataclass(frozen=True)
 class Images:
-    """Rows of a shared array. A thousand of these cost a thousand small index tensors, not the images."""
+    """Rows of a shared array. A thousand of these cost a thousand small arrays of indices, not the images."""
 
     pixels: Pixels = field(repr=False)
-    labels: Tensor = field(repr=False)
-    rows: Tensor = field(repr=False)
+    labels: Ints = field(repr=False)
+    rows: Ints = field(repr=False)
     normalise: Normalise
     augment: Augment | None = None
+
+    def __post_init__(self) -> None:
+        """Take tensors for labels and rows, too: a user's own function may have them."""
+        object.__setattr__(self, "labels", as_ints(self.labels))
+        object.__setattr__(self, "rows", as_ints(self.rows))
+
+    @classmethod
+    def whole(
+        cls, pixels: Pixels, labels: Ints, normalise: Normalise, augment: Augment | None = None
+    ) -> Self:
+        """Return all rows of an array."""
+        return cls(pixels, labels, np.arange(len(labels)), normalise, augment)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return images (float32, (B, C, H, W)) and labels (int64, (B,)); see Samples."""
         rows = self.rows[indices]
-        pixels = torch.from_numpy(np.asarray(self.pixels[rows.numpy()]))
-        if generator is not None and self.augment is not None:
-            pixels = self.augment(pixels, generator)
+        pixels = np.asarray(self.pixels[rows])
+        if stream is not None and self.augment is not None:
+            pixels = self.augment(pixels, stream)
         return self.normalise(pixels), self.labels[rows]
 
-    def take(self, chosen: Tensor) -> "Images":
+    def take(self, chosen: Chosen) -> "Images":
         """Return the data set made of these of its samples; the array is shared."""
         return replace(self, rows=self.rows[chosen])
 
@@ -97,25 +115,30 @@ class Wrapped:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return the stacked items; see Samples."""
-        pairs = [_pair(self.dataset, int(i)) for i in indices]
-        return torch.stack([x for x, _ in pairs]), torch.tensor([y for _, y in pairs], dtype=torch.int64)
+        inputs, labels = zip(*(_pair(self.dataset, i) for i in indices.tolist()), strict=True)
+        return np.stack(inputs), np.array(labels, np.int64)
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """Inputs and labels that are tensors already, such as a torch TensorDataset."""
+    """Inputs and labels that lie in memory already, such as those of a torch TensorDataset."""
 
-    inputs: Tensor = field(repr=False)
-    labels: Tensor = field(repr=False)
+    inputs: NDArray[Any] = field(repr=False)
+    labels: Ints = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Take tensors; their memory is shared, not copied."""
+        object.__setattr__(self, "inputs", as_array(self.inputs))
+        object.__setattr__(self, "labels", as_ints(self.labels))
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return the chosen rows; see Samples."""
-        return self.inputs[indices].to(torch.float32), self.labels[indices].to(torch.int64)
+        return as_float(self.inputs[indices]), self.labels[indices]
 
 
 def wrap(dataset: Any) -> Samples:
@@ -124,15 +147,9 @@ def wrap(dataset: Any) -> Samples:
         return dataset
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         kind = type(dataset).__name__
-        raise ValueError(
-            f"data set of type {kind}, must have len() and [i], as a map-style torch Dataset has"
-        )
-    # a subclass may make something else of its tensors
-    if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
-        inputs, labels = dataset.tensors
-        if labels.is_floating_point() and not torch.equal(labels, labels.round()):
-            raise ValueError("labels are not whole numbers, must be classes from 0 on")
-        return Tensors(inputs, labels)
+        raise ValueError(f"data set of type {kind}, must have len() and [i], like a map-style torch Dataset")
+    if _is_torchs(dataset, "TensorDataset") and len(dataset.tensors) == 2:
+        return Tensors(*dataset.tensors)
     return Wrapped(dataset)
 
 
@@ -151,30 +168,51 @@ def filled(dataset: Any, who: str) -> Samples:
     return samples
 
 
-def labels_of(samples: Samples) -> Tensor | None:
+def labels_of(samples: Samples) -> Ints | None:
     """Return all labels, int64, or None where only reading every sample would tell."""
     if isinstance(samples, Tensors):
-        return samples.labels.to(torch.int64)
+        return samples.labels
     if isinstance(samples, Wrapped):
         part = samples.dataset
-        whole = labels_of(wrap(part.dataset)) if isinstance(part, Subset) else None
-        return None if whole is None else whole[torch.as_tensor(part.indices)]
+        whole = labels_of(wrap(part.dataset)) if _is_torchs(part, "Subset") else None
+        return None if whole is None else whole[as_ints(part.indices)]
     labels, rows = getattr(samples, "labels", None), getattr(samples, "rows", None)
-    return labels[rows] if isinstance(labels, Tensor) and isinstance(rows, Tensor) else None
+    return labels[rows] if isinstance(labels, np.ndarray) and isinstance(rows, np.ndarray) else None
 
 
-def _pair(dataset: Any, i: int) -> tuple[Tensor, int]:
-    """Return one input as a float32 tensor, and its label."""
+def as_array(values: Any) -> NDArray[Any]:
+    """Return what a tensor, array or number holds; a tensor's memory is shared where numpy can read it."""
+    try:
+        return np.asarray(values)
+    # a tensor with gradients, on another device, or of bfloat16
+    except (TypeError, RuntimeError):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.is_floating_point() else values)
+
+
+def as_ints(values: Any) -> Ints:
+    """Return int64; a number with a fraction is no label."""
+    array = as_array(values)
+    if array.dtype.kind == "f" and not np.array_equal(array, array.round()):
+        raise ValueError("labels are not whole numbers, must be classes from 0 on")
+    return array.astype(np.int64, copy=False)
+
+
+def _is_torchs(dataset: Any, name: str) -> bool:
+    """Return whether this is of torch's own class of that name; a subclass may make something else of its items."""
+    kind = type(dataset)
+    return kind.__name__ == name and kind.__module__.startswith("torch.")
+
+
+def _pair(dataset: Any, i: int) -> tuple[Floats, int]:
+    """Return one input, float32, and its label."""
     item = dataset[i]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise ValueError(f"data set item {i} is {type(item).__name__}, must be a pair (input, label)")
     x, y = item
-    if isinstance(x, np.ndarray):
-        x = torch.from_numpy(x)
-    if not isinstance(x, Tensor):
-        raise ValueError(
-            f"data set item {i} has an input of type {type(x).__name__}, must be a tensor or array"
-        )
+    if not (hasattr(x, "detach") or isinstance(x, np.ndarray | np.number | int | float)):
+        kind = type(x).__name__
+        raise ValueError(f"data set item {i} has an input of type {kind}, must be a tensor, array or number")
     if float(y) != int(y):
         raise ValueError(f"data set item {i} has the label {y}, must be a whole number: a class from 0 on")
-    return x.to(torch.float32), int(y)
+    return as_float(as_array(x)), int(y)

@@ -1,24 +1,34 @@
-"""From stored pixels to network input, a whole batch at a time and from a given generator."""
+"""From stored pixels to network input, a whole batch at a time and from given random numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+from prunefl.core.randomness import Stream
+
+Floats = NDArray[np.float32]
 
 
-def to_unit(pixels: Tensor) -> Tensor:
+def as_float(values: NDArray[Any]) -> Floats:
+    """Return float32."""
+    return values.astype(np.float32, copy=False)
+
+
+def to_unit(pixels: NDArray[np.uint8]) -> Floats:
     """Return uint8 0..255 as float32 0..1."""
-    return pixels.to(torch.float32).div_(255.0)
+    values = pixels.astype(np.float32)
+    values /= 255
+    return values
 
 
-def to_inverted_unit(pixels: Tensor) -> Tensor:
+def to_inverted_unit(pixels: NDArray[np.uint8]) -> Floats:
     """Return 1 − x: LEAF's ink is dark on white, and the network should see ink."""
-    return to_unit(pixels).neg_().add_(1.0)
+    unit = to_unit(pixels)
+    return np.subtract(np.float32(1), unit, out=unit)
 
 
 @dataclass(frozen=True)
@@ -28,11 +38,17 @@ class Standardise:
     mean: Sequence[float]
     std: Sequence[float]
 
-    def __call__(self, pixels: Tensor) -> Tensor:
+    def __call__(self, pixels: NDArray[np.uint8]) -> Floats:
         """Return float32, the shape of the pixels."""
-        mean = torch.tensor(self.mean).view(-1, 1, 1)
-        std = torch.tensor(self.std).view(-1, 1, 1)
-        return to_unit(pixels).sub_(mean).div_(std)
+        mean, std = (np.array(value, np.float32).reshape(-1, 1, 1) for value in (self.mean, self.std))
+        values = to_unit(pixels)
+        values -= mean
+        values /= std
+        return values
+
+
+standardise_photos = Standardise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+"""By ImageNet's mean and deviation, as is the custom for photographs."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +57,13 @@ class FlipAndCrop:
 
     pad: int
 
-    def __call__(self, pixels: Tensor, generator: torch.Generator) -> Tensor:
+    def __call__(self, pixels: NDArray[np.uint8], stream: Stream) -> NDArray[np.uint8]:
         """Return the batch, each image mirrored and shifted by its own draw; shape and type stay."""
-        batch, channels, height, width = pixels.shape
-        shift = torch.randint(2 * self.pad + 1, (2, batch, 1), generator=generator)
-        mirrored = torch.randint(2, (batch, 1), generator=generator).bool()
-        columns = torch.arange(width)
-        columns = torch.where(mirrored, columns.flip(0), columns) + shift[1]
-        rows = torch.arange(height) + shift[0]
-        padded = functional.pad(pixels, (self.pad,) * 4)
-        which = torch.arange(batch).view(-1, 1, 1, 1)
-        channel = torch.arange(channels).view(1, -1, 1, 1)
-        return padded[which, channel, rows[:, None, :, None], columns[:, None, None, :]]
+        batch, size = len(pixels), pixels.shape[2:]
+        down, right = stream.integers(2 * self.pad + 1, (2, batch))
+        mirrored = stream.integers(2, (batch,)) == 1
+        border = (self.pad, self.pad)
+        windows = sliding_window_view(np.pad(pixels, ((0, 0), (0, 0), border, border)), size, (2, 3))
+        out = np.ascontiguousarray(windows[np.arange(batch), :, down, right])
+        out[mirrored] = out[mirrored, ..., ::-1]
+        return out

@@ -8,6 +8,7 @@ import torch
 
 from prunefl import config as settings
 from prunefl.core.masks import digest
+from prunefl.data import load_configured
 from prunefl.engines.flower.agreement import facts_of
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.letters import Letter, seal, unseal
@@ -17,7 +18,7 @@ from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Ask
 from prunefl.rounds.server import begin_round, start, whole_order
-from prunefl.runs.api import build_model, load_data, prepare
+from prunefl.runs.api import build_model, prepare
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},
@@ -31,7 +32,7 @@ CONFIG = {
 def task():
     """Return config, federation and setup of a small run as its server has them."""
     config = settings.from_tables(CONFIG)
-    federation = load_data(config)
+    federation = load_configured(config)
     return config, federation, prepare(build_model(config, federation), federation, config)
 
 
