@@ -33,11 +33,10 @@ def client(
 
     Example: prunefl client --server pi-server.local:9092 --partition 0 --keys client-0 --data ~/femnist
     """
-    from prunefl.engines.flower.extra import need_flower
+    from prunefl.engines.flower import require_flower
 
-    need_flower()
-    from prunefl.engines.flower.join import Membership, join
-    from prunefl.engines.flower.supervise import show
+    require_flower()
+    from prunefl.engines.flower.join import ClientOptions, join
 
     if keys is None and not insecure:
         raise ValueError(
@@ -48,4 +47,4 @@ def client(
     if partition < 0:
         raise ValueError(f"--partition {partition}, must be >= 0")
     folder = state or Path("runs") / f"client-{partition}"
-    join(Membership(server, partition, data, keys, folder, tuple(allow or ()), stay), show)
+    join(ClientOptions(server, partition, data, keys, folder, tuple(allow or ()), stay), typer.echo)

@@ -16,7 +16,7 @@ from prunefl.commands.main import app
 from prunefl.commands.status import lines
 from prunefl.config import Config
 from prunefl.engines.flower import join, keys, serve, supervise
-from prunefl.engines.flower.roll import Member
+from prunefl.engines.flower.membership import Member
 from prunefl.engines.flower.status import Status, read_status
 
 
@@ -58,7 +58,7 @@ def test_keys_and_insecure_exclude_each_other(folder):
 
 def test_an_insecure_server_listens_on_this_machine_only(monkeypatch):
     seen = []
-    monkeypatch.setattr("prunefl.engines.flower.serve.serve", lambda service, say: seen.append(service.host))
+    monkeypatch.setattr("prunefl.engines.flower.serve.serve", lambda options, say: seen.append(options.host))
     CliRunner().invoke(app, ["server", "digits", "--insecure"])
     CliRunner().invoke(app, ["server", "digits", "--insecure", "--host", "192.0.2.1"])
     assert seen == ["127.0.0.1", "192.0.2.1"]
@@ -78,16 +78,16 @@ def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
 
 def test_two_clients_cannot_share_a_state(tmp_path):
     refused = pytest.raises(ValueError, match="another client is running")
-    member = join.Membership("127.0.0.1:1", 0, "", None, tmp_path)
-    with supervise.alone_in(tmp_path, "the first"), refused:
+    member = join.ClientOptions("127.0.0.1:1", 0, "", None, tmp_path)
+    with supervise.hold_folder(tmp_path, "the first"), refused:
         join.join(member, print)
 
 
 def test_two_servers_cannot_share_a_folder(tmp_path):
     refused = pytest.raises(ValueError, match="another server is running there; give another --out")
-    service = serve.Service(Config(), tmp_path, None, "127.0.0.1", 0)
-    with supervise.alone_in(tmp_path, "the first"), refused:
-        serve.serve(service, print)
+    options = serve.ServerOptions(Config(), tmp_path, None, "127.0.0.1", 0)
+    with supervise.hold_folder(tmp_path, "the first"), refused:
+        serve.serve(options, print)
 
 
 def test_a_server_without_tls_is_told_from_one_with(folder):
@@ -113,7 +113,7 @@ def test_a_server_without_tls_is_told_from_one_with(folder):
 def test_an_unknown_host_is_an_error_not_a_wait(folder, monkeypatch):
     def nowhere(*_, **__):
         # what a resolver says that was reached; one that was not says EAI_AGAIN
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        raise socket.gaierror(socket.EAI_NONAME, "Name or options not known")
 
     monkeypatch.setattr(socket, "create_connection", nowhere)
     with pytest.raises(ValueError, match="no such host"):
@@ -165,17 +165,17 @@ def test_a_server_that_is_away_is_waited_for(monkeypatch, error):
     assert f"does not answer ({error.strerror})" in words[0]
 
 
-def test_certificate_trouble_of_every_kind_has_a_remedy():
+def test_a_certificate_error_of_every_kind_has_a_remedy():
     error = ssl.SSLCertVerificationError()
     for words, remedy in [("certificate is not yet valid", "clock"), ("certificate has expired", "--renew")]:
         error.verify_message = words
-        assert remedy in join.certificate_trouble("h", 1, error)
+        assert remedy in join.explain_certificate_error("h", 1, error)
 
 
 def test_the_status_shows_round_nodes_density_and_bytes(tmp_path):
     members = {
-        0: Member(0, 5, there=True, num_samples=60, seen=990.0),
-        1: Member(1, refusals=2, trouble="late"),
+        0: Member(0, 5, online=True, num_samples=60, last_seen=990.0),
+        1: Member(1, refusals=2, refusal="late"),
     }
     record = {
         "round": 7,

@@ -1,1 +1,12 @@
 """The same rounds across machines: Flower carries the messages. Importing this loads no Flower, no torch."""
+
+from importlib.util import find_spec
+
+
+def require_flower() -> None:
+    """Raise ValueError, in one line, unless the extra `flower` is installed."""
+    missing = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"{' and '.join(missing)} not installed; install it with: pip install 'prunefl[flower]'"
+        )

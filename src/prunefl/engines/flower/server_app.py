@@ -1,4 +1,4 @@
-"""The ServerApp: a run as everywhere else, with the courier as its engine."""
+"""The ServerApp: a run as everywhere else, with the engine as its engine."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from flwr.serverapp import Grid, ServerApp
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.data import Federation
-from prunefl.engines.flower.agreement import facts_of
-from prunefl.engines.flower.courier import Courier, Terms
+from prunefl.engines.flower.engine import FlowerEngine, Terms
+from prunefl.engines.flower.envelope import Envelope, seal
 from prunefl.engines.flower.forks import die_with_parent
-from prunefl.engines.flower.letters import Letter, seal
-from prunefl.engines.flower.post import Post
-from prunefl.engines.flower.roll import Roll
+from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.mailbox import Mailbox
+from prunefl.engines.flower.membership import Membership
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
 from prunefl.rounds.server import Setup, whole_order
@@ -73,26 +73,28 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
     text = settings.dump(setup.config)
     name = run_name(folder, resume)
-    hello = Letter("hello", {"run": name, "config": text, "facts": facts_of(federation, setup.template)})
+    hello = Envelope(
+        "hello", {"run": name, "config": text, "facts": collect_facts(federation, setup.template)}
+    )
     status = Status(folder, config.run.rounds)
     terms = Terms(config.server.quorum, config.server.deadline, name, text)
-    with Post(grid, max_reply_bytes(setup)) as post:
+    with Mailbox(grid, max_reply_bytes(setup)) as mailbox:
         clients = len(federation.clients)
-        roll = Roll(post, clients, keys, seal(hello), max(120.0, config.server.deadline), say)
-        status.members = roll.members
-        courier = Courier(post, roll, terms, partial(whole_order, setup), say, status.write)
+        membership = Membership(mailbox, clients, keys, seal(hello), max(120.0, config.server.deadline), say)
+        status.members = membership.members
+        engine = FlowerEngine(mailbox, membership, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"
-        courier.muster()
+        engine.wait_for_clients()
         status.phase = "training"
-        setup = with_real_sizes(setup, roll, federation)
-        _execute(setup, courier, federation, folder, resume, status)
+        setup = with_real_sizes(setup, membership, federation)
+        _execute(setup, engine, federation, folder, resume, status)
         status.phase = "finished"
         status.write(now=True)
-        courier.say_farewell()
+        engine.end_run()
 
 
 def _execute(
-    setup: Setup, courier: Courier, federation: Federation, folder: Path, resume: bool, status: Status
+    setup: Setup, engine: FlowerEngine, federation: Federation, folder: Path, resume: bool, status: Status
 ) -> None:
     """Execute the run; a round in which too many updates were bad is done again from the last checkpoint."""
 
@@ -100,18 +102,18 @@ def _execute(
         status.record = record
         for client, why in record.get("refused", {}).items():
             if why != "no reply":
-                courier.refuse(int(client), why)
+                engine.refuse(int(client), why)
         status.write(now=True)
         say(_words(record))
 
     backoff = Backoff()
     while True:
         try:
-            execute(setup, courier, federation.test, federation.name, folder, resume, on_record)
+            execute(setup, engine, federation.test, federation.name, folder, resume, on_record)
             return
         except RoundFailed as error:
             for client, why in error.refused.items():
-                courier.refuse(client, why)
+                engine.refuse(client, why)
             wait = backoff.next()
             say(f"{error}; again from the last checkpoint in {wait:.0f} s")
             time.sleep(wait)
@@ -128,10 +130,11 @@ def run_name(folder: Path, resume: bool) -> str:
     return name
 
 
-def with_real_sizes(setup: Setup, roll: Roll, federation: Federation) -> Setup:
+def with_real_sizes(setup: Setup, membership: Membership, federation: Federation) -> Setup:
     """Return the setup with D_n as the clients report it; the config's own where one has not come yet."""
     sizes = [
-        roll.members[client].num_samples or len(share) for client, share in enumerate(federation.clients)
+        membership.members[client].num_samples or len(share)
+        for client, share in enumerate(federation.clients)
     ]
     return replace(setup, num_samples=sizes)
 
