@@ -9,8 +9,8 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from prunefl.runs.checkpoint import bits_of, mask_of, write_atomically
 from prunefl.core.masks import Masks
+from prunefl.runs.checkpoint import bits_of, mask_of, write_atomically
 
 MASK = "mask:"
 

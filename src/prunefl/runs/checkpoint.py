@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from prunefl import wire
-from prunefl.rounds.cost import Totals
 from prunefl.core.masks import packed_bits
-from prunefl.methods import Memory
 from prunefl.core.refit import Evidence
+from prunefl.methods import Memory
+from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
 
 KEPT = 2

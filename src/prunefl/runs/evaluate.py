@@ -10,9 +10,9 @@ from torch import Tensor
 
 from prunefl.data import Samples
 from prunefl.local.torch_backend.losses import LOSSES
-from prunefl.rounds.server import ServerState, Setup
 from prunefl.local.torch_backend.threads import workers
 from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.rounds.server import ServerState, Setup
 
 
 class Evaluator:

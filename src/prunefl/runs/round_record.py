@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from prunefl import config as settings
 from prunefl.core.masks import density, live_counts
-from prunefl.runs.records import Record, final_accuracy
 from prunefl.rounds.server import Outcome, ServerState, Setup
+from prunefl.runs.records import Record, final_accuracy
 
 
 def first_record(setup: Setup, state: ServerState, data: str, version: str) -> Record:

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from torch import nn
 
-from prunefl.local import torch_backend as sparse
-from prunefl.runs import checkpoint
 from prunefl import config as settings
-from prunefl.runs.artifact import About, save_model
 from prunefl.config import Config
-from prunefl.data import Samples
-from prunefl.runs.evaluate import Evaluator
-from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.core.masks import Masks
+from prunefl.data import Samples
+from prunefl.local import torch_backend as sparse
+from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.rounds.loop import Engine, run_rounds
+from prunefl.rounds.server import Outcome, ServerState, Setup, start
+from prunefl.runs import checkpoint
+from prunefl.runs.artifact import About, save_model
+from prunefl.runs.evaluate import Evaluator
 from prunefl.runs.records import Record, RecordFile, final_accuracy, read_records
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
-from prunefl.rounds.server import Outcome, ServerState, Setup, start
-from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.system.version import VERSION
 
 OnRecord = Callable[[Record], bool | None]
