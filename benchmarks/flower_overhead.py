@@ -175,7 +175,7 @@ def follow(
     ca = folder / "keys" / "ca.pem"
     control.wait_until_healthy(address, ca, 150, group.find_ended)
     text = (control.APP / "pyproject.toml").read_text()
-    text = text.replace("prunefl.engines.flower.server_app:app", "flower_overhead:server_app")
+    text = text.replace("prunefl.runs.federation:app", "flower_overhead:server_app")
     control.APP = folder / "app"
     control.APP.mkdir()
     (control.APP / "pyproject.toml").write_text(

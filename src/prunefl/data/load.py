@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from prunefl.config import Config
+from prunefl.core.randomness import derived_seed
 from prunefl.data import partition as cuts
 from prunefl.data.arrays import npz
 from prunefl.data.celeba import celeba
@@ -40,6 +42,22 @@ RESIZED = ("folder-per-client", "folder-per-class", "csv")
 
 KNOWN = ("writer", "person", "client")
 DRAWN = ("iid", "dirichlet", "shards")
+
+
+def load_configured(config: Config) -> Federation:
+    """Return the data that the config names, cut into clients."""
+    settings = config.data
+    return load(
+        settings.name,
+        settings.dir or None,
+        partition=settings.partition,
+        clients=settings.clients,
+        alpha=settings.alpha,
+        shards=settings.shards,
+        size=settings.size,
+        cache=settings.cache or None,
+        seed=derived_seed(config.run.seed, "partition"),
+    )
 
 
 def load(

@@ -10,21 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from prunefl import data, devices, models, wire
-from prunefl.models import flops
-from prunefl.rounds import cost as charges
-from prunefl.runs import loggers
 from prunefl import config as settings
+from prunefl import data, devices, models, wire
 from prunefl.config import Config
-from prunefl.data import Federation
 from prunefl.core.masks import prunable_names
-from prunefl.methods import build_pruner
-from prunefl.core.randomness import derived_seed
-from prunefl.runs.records import Record
-from prunefl.runs.runner import Run, execute
-from prunefl.rounds.server import Setup
+from prunefl.data import Federation
 from prunefl.engines.simulator import Simulator
 from prunefl.local.torch_backend.trainer import OnPass
+from prunefl.methods import build_pruner
+from prunefl.models import flops
+from prunefl.rounds import cost as charges
+from prunefl.rounds.server import Setup
+from prunefl.runs import loggers
+from prunefl.runs.records import Record
+from prunefl.runs.runner import Run, execute
 
 
 def train(
@@ -89,41 +88,11 @@ def run_config(
     Args:
         on_cut: told, before anything is trained, how the data is cut into clients.
     """
-    federation = load_data(config)
+    federation = data.load_configured(config)
     if on_cut is not None:
         on_cut(federation.cut)
-    return _run(build_model(config, federation), federation, config, out, resume, on_record, on_pass)
-
-
-def load_data(config: Config) -> Federation:
-    """Return the data that the config names, cut into clients."""
-    settings = config.data
-    return data.load(
-        settings.name,
-        settings.dir or None,
-        partition=settings.partition,
-        clients=settings.clients,
-        alpha=settings.alpha,
-        shards=settings.shards,
-        size=settings.size,
-        cache=settings.cache or None,
-        seed=derived_seed(config.run.seed, "partition"),
-    )
-
-
-def build_model(config: Config, federation: Federation) -> nn.Module:
-    """Return the network that the config names, with the first weights that its seed gives."""
-    return models.build(
-        config.model.name,
-        classes=federation.classes,
-        input_shape=federation.input_shape,
-        seed=derived_seed(first_seed(config), "weights"),
-    )
-
-
-def first_seed(config: Config) -> int:
-    """Return the seed of the first weights: the run's own, unless a lottery ticket asks for another's."""
-    return config.run.seed if config.model.init_seed < 0 else config.model.init_seed
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    return _run(model, federation, config, out, resume, on_record, on_pass)
 
 
 def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
@@ -154,7 +123,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
 
 
 def refuse_unusual(model: nn.Module, input_shape: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse a network whose training would not be what SPEC says, with the remedy."""
+    """Refuse a network whose training would not be what docs/method.md says, with the remedy."""
     for name, used in flops.uses(model, input_shape, names).items():
         if len(used) != 1:
             how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"

@@ -7,17 +7,19 @@ import pytest
 import torch
 
 from prunefl import config as settings
+from prunefl import data, models
 from prunefl.core.masks import digest
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts
-from prunefl.engines.flower.worker import Worker, WorkerOptions, restrict_config
+from prunefl.engines.flower.session import WorkerOptions, restrict_config
+from prunefl.engines.flower.worker import Worker
 from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Ask
 from prunefl.rounds.server import begin_round, start, whole_order
-from prunefl.runs.api import build_model, load_data, prepare
+from prunefl.runs.api import prepare
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},
@@ -31,8 +33,9 @@ CONFIG = {
 def task():
     """Return config, federation and setup of a small run as its server has them."""
     config = settings.from_tables(CONFIG)
-    federation = load_data(config)
-    return config, federation, prepare(build_model(config, federation), federation, config)
+    federation = data.load_configured(config)
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    return config, federation, prepare(model, federation, config)
 
 
 @pytest.fixture
@@ -72,15 +75,27 @@ def test_what_differs_from_the_server_is_told_in_one_line_with_the_remedy(task, 
     assert remedy in answer.values["what"]
 
 
-@pytest.mark.parametrize("section", ["model", "data"])
-def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section):
+@pytest.mark.parametrize(("section", "key"), [("model", "name"), ("data", "name"), ("run", "method")])
+def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section, key):
     harm = tmp_path / "harm"
     config = replace(task[0], data=replace(task[0].data, dir=f"touch {harm}"))
-    config = replace(config, **{section: replace(getattr(config, section), name="os:system")})
+    config = replace(config, **{section: replace(getattr(config, section), **{key: "os:system"})})
     envelope = seal(Envelope("hello", {"run": "r", "config": settings.dump(config), "facts": {}}))
     answer = ask(Worker(WorkerOptions(tmp_path / "state", 1), lambda words: None), envelope)
     assert "allow it with --allow os:system" in answer.values["what"]
     assert not harm.exists()
+
+
+def test_a_method_of_prunefl_needs_no_leave_and_any_other_does(task, tmp_path):
+    def restrict(method, *allowed):
+        config = replace(task[0], run=replace(task[0].run, method=method))
+        return restrict_config(config, WorkerOptions(tmp_path, 1, allowed=allowed)).run.method
+
+    assert restrict("rigl") == "rigl"
+    assert restrict("own_pruner:build", "own_pruner:build") == "own_pruner:build"
+    for method in ("own_pruner:build", "unheard-of"):
+        with pytest.raises(ValueError, match=f"run.method='{method}'.*--allow {method}"):
+            restrict(method, "os:system")
 
 
 def test_a_server_has_no_say_in_a_clients_folders(task, tmp_path):
@@ -147,6 +162,36 @@ def test_nonsense_is_answered_with_an_error_and_the_worker_lives(task, worker, e
     ask(worker, hello(task))
     assert ask(worker, envelope).kind == "error"
     assert ask(worker, hello(task)).kind == "joined"
+
+
+@pytest.mark.parametrize("bug", [KeyError("lost"), ValueError("lost"), RuntimeError("lost")])
+def test_a_bug_in_training_is_the_clients_own_and_leaves_its_traceback(
+    task, worker, monkeypatch, caplog, bug
+):
+    def fail(*_):
+        raise bug
+
+    monkeypatch.setattr("prunefl.engines.flower.worker.handle", fail)
+    ask(worker, hello(task))
+    answer = ask(worker, seal(encode_order(first_order(task)[1], "r")))
+    assert answer.kind == "error"
+    assert answer.values["what"].startswith(
+        f"internal error of this client, see its log: {type(bug).__name__}"
+    )
+    assert caplog.records[0].exc_info[1] is bug
+    assert ask(worker, hello(task)).kind == "joined"
+
+
+@pytest.mark.parametrize("error", [ValueError("no such data"), OSError("no such disk"), MemoryError()])
+def test_what_a_user_can_mend_is_told_in_one_line_without_a_traceback(
+    task, worker, monkeypatch, caplog, error
+):
+    def fail(config):
+        raise error
+
+    monkeypatch.setattr("prunefl.engines.flower.session.load_task", fail)
+    assert ask(worker, hello(task)) == Envelope("error", {"what": str(error) or "MemoryError"})
+    assert not caplog.records
 
 
 def test_the_end_of_a_run_ends_the_worker(worker):

@@ -37,20 +37,20 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
     if days < 1:
         raise ValueError(f"days={days}, must be >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    written = _authority(folder, days)
+    written = _make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
-        written += _server(folder, hosts, days)
-    return written + _nodes(folder, clients)
+        written += _make_server_certificate(folder, hosts, days)
+    return written + _make_node_keys(folder, clients)
 
 
-def _authority(folder: Path, days: int) -> list[Path]:
+def _make_authority(folder: Path, days: int) -> list[Path]:
     if (folder / f"{AUTHORITY}.pem").exists():
         return []
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("prunefl federation authority")
+    name = _make_name("prunefl federation authority")
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     certificate = (
-        _dated(name, name, key, days * 4)
+        _start_certificate(name, name, key, days * 4)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -61,14 +61,14 @@ def _authority(folder: Path, days: int) -> list[Path]:
     ]
 
 
-def _server(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
+def _make_server_certificate(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
     authority = read_certificate(folder / f"{AUTHORITY}.pem")
     signer = _read_key(folder / f"{AUTHORITY}.key")
     key = ec.generate_private_key(ec.SECP256R1())
-    names = x509.SubjectAlternativeName([_general(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
+    names = x509.SubjectAlternativeName([_parse_host(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
-        _dated(_name("prunefl server"), authority.subject, key, days)
+        _start_certificate(_make_name("prunefl server"), authority.subject, key, days)
         .add_extension(names, critical=False)
         .add_extension(issuer, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -78,7 +78,7 @@ def _server(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
     return [_write_key(folder / f"{SERVER}.key", key), _write_pem(folder / f"{SERVER}.pem", certificate)]
 
 
-def _nodes(folder: Path, clients: int) -> list[Path]:
+def _make_node_keys(folder: Path, clients: int) -> list[Path]:
     """Give every client that has none a key of its own, and enter its public half in the register."""
     register = read_register(folder) if (folder / REGISTER).exists() else {}
     written = []
@@ -169,7 +169,9 @@ def _read_key(path: Path) -> _Key:
     return key
 
 
-def _dated(subject: x509.Name, issuer: x509.Name, key: _Key, days: int) -> x509.CertificateBuilder:
+def _start_certificate(
+    subject: x509.Name, issuer: x509.Name, key: _Key, days: int
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -184,11 +186,11 @@ def _dated(subject: x509.Name, issuer: x509.Name, key: _Key, days: int) -> x509.
     )
 
 
-def _name(text: str) -> x509.Name:
+def _make_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _general(host: str) -> x509.GeneralName:
+def _parse_host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

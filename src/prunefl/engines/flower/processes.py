@@ -7,6 +7,7 @@ does not cost the start of an interpreter. Only this file, forks.py and control.
 pyproject.toml pins the versions with which they are tested.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 
 from prunefl.engines.flower.access import AccessControl
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
+
+log = logging.getLogger(__name__)
 
 SECRET_FILE = "PRUNEFL_SECRET_FILE"
 NODE_FILE = "PRUNEFL_NODE_FILE"
@@ -121,11 +124,13 @@ def deactivate_former_node(file: Path, address: str, insecure: bool, roots: Any,
         RuntimeVersionHttpInterceptor(component_name="SuperNode"),
         NodeAuthHttpInterceptor(*keys),
     ]
-    with (
-        suppress(Exception),
-        FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors) as client,
-    ):
-        client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
+    connection = FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors)
+    try:
+        with connection as client:
+            client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
+    except Exception:
+        # at worst the node waits for that minute
+        log.warning("the SuperLink could not be told that this node's former process is gone", exc_info=True)
 
 
 def run_superexec() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
-from prunefl.engines.flower.worker import ANYTHING, Worker, WorkerOptions
+from prunefl.engines.flower.session import ANYTHING, WorkerOptions
+from prunefl.engines.flower.worker import Worker
 
 
 def answer_here(data: bytes, context: Context) -> bytes:
