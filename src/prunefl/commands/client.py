@@ -21,7 +21,7 @@ def client(
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="package.module:function of this machine that the server may name as its model or data."
+            help="package.module:function of this machine that the server may name as its model, data or method."
         ),
     ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,

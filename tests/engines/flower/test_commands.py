@@ -1,11 +1,8 @@
 """What a user sees: one line for each mistake, and a status that can be read at a glance."""
 
 import json
-import os
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 
@@ -200,18 +197,3 @@ def test_a_status_is_written_at_most_once_a_second(tmp_path):
 
 def test_a_folder_without_a_run_is_named(tmp_path):
     assert "prunefl server" in complaint("status", str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        ("prunefl.engines.flower", ["flwr", "torch"]),
-        ("prunefl.engines.flower.client_app", ["torch"]),
-        ("prunefl.engines.flower.join", ["flwr", "torch"]),
-        ("prunefl.commands.status", ["flwr", "torch"]),
-    ],
-)
-def test_what_must_be_quick_to_start_loads_nothing_heavy(module, absent):
-    code = f"import sys, {module}; sys.exit(any(name in sys.modules for name in {absent}))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -144,6 +144,15 @@ def test_a_bad_client_costs_its_own_update_and_is_counted(clock, manner):
     assert any("client 1: update left out" in line for line in words)
 
 
+def test_a_bug_of_the_server_is_not_blamed_on_a_client(clock, monkeypatch):
+    engine, _mailbox, membership, _ = federation(clock, GOOD, GOOD)
+    engine.wait_for_clients()
+    monkeypatch.setattr(module, "decode_reply", lambda *_: {}["bug"])
+    with pytest.raises(KeyError, match="bug"):
+        carried(engine, 2)
+    assert [member.refusals for member in membership.members.values()] == [0, 0]
+
+
 def test_a_silent_client_is_waited_for_once_and_not_again(clock):
     engine, mailbox, _membership, _ = federation(clock, GOOD, SILENT, GOOD, deadline=10.0)
     engine.wait_for_clients()

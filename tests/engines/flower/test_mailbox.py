@@ -4,6 +4,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from prunefl.engines.flower import mailbox as module
@@ -73,7 +74,7 @@ def test_answers_come_back_under_their_messages_names(send):
         assert mailbox.fetch() == []
 
 
-def test_one_that_fails_takes_no_other_with_it(send):
+def test_one_that_fails_takes_no_other_with_it(send, caplog):
     answers = {f"m{n}": message(f"m{n}", b"fine") for n in range(4)}
     answers["m1"] = KeyError("expired")
     answers["m2"] = message("m2", error="the ClientApp crashed\nwith a long story")
@@ -82,9 +83,28 @@ def test_one_that_fails_takes_no_other_with_it(send):
         send(mailbox, 4)
         found = collected(mailbox, 4)
     assert found["m0"].content == b"fine"
-    assert "expired" in found["m1"].error
+    assert found["m1"].error == "Flower cannot read its answer: KeyError: 'expired'"
+    assert caplog.records[0].exc_info
     assert found["m2"].error == "the ClientApp crashed with a long story"
     assert "100 bytes allowed" in found["m3"].error
+
+
+def test_a_superlink_that_does_not_answer_is_no_clients_fault(send, caplog):
+    grid = Grid({"m0": httpx.ConnectError("refused")})
+    with Mailbox(grid, 100) as mailbox:
+        send(mailbox, 1)
+        assert not collected(mailbox, 1, seconds=0.3)
+        grid.answers = {"m0": message("m0", b"fine")}
+        assert collected(mailbox, 1)["m0"].content == b"fine"
+    assert "answers cannot be fetched now: refused" in caplog.text
+
+
+def test_a_bug_of_our_own_is_raised_and_not_taken_for_a_bad_answer(send, monkeypatch):
+    monkeypatch.setattr(module, "from_records", lambda *_: {}["bug"])
+    with Mailbox(Grid({"m0": message("m0")}), 100) as mailbox:
+        send(mailbox, 1)
+        with pytest.raises(KeyError, match="bug"):
+            collected(mailbox, 1)
 
 
 def test_one_that_hangs_keeps_back_the_others_for_a_moment_only(send, monkeypatch):
