@@ -27,7 +27,7 @@ from prunefl.engines.flower.envelope import Envelope, seal
 from prunefl.engines.flower.join import free_port
 from prunefl.engines.flower.mailbox import Mailbox
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
-from prunefl.engines.flower.supervise import ProcessGroup, run_group, tail, write_private
+from prunefl.engines.flower.supervise import ProcessGroup, run_group, tail
 
 CLIENTS, STATE_BYTES = 3, 266_610 * 4
 server_app, client_app = ServerApp(), ClientApp()
@@ -147,7 +147,7 @@ def measure(kind: str, rounds: int) -> list[float]:
     with tempfile.TemporaryDirectory() as text:
         folder, port = Path(text), free_port()
         keys.make_keys(folder / "keys", [], CLIENTS, days=1)
-        secret = write_private(folder / "secret", secrets.token_bytes(32))
+        secret = keys.write_file(folder / "secret", secrets.token_bytes(32))
         path = os.pathsep.join([str(Path(__file__).parent), str(Path(sys.executable).parent)])
         environment = {
             **QUIET,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prunefl.engines.flower.supervise import Backoff, run_group, tail, write_private
+from prunefl.engines.flower.keys import write_file
+from prunefl.engines.flower.supervise import Backoff, run_group, tail
 
 CHILD = """
 import subprocess, sys, time, pathlib, signal
@@ -139,9 +140,9 @@ def test_waiting_doubles_up_to_a_limit_and_is_forgotten_after_calm(monkeypatch):
     assert backoff.next() == 1.0
 
 
-def test_a_write_private_was_never_readable_by_others(tmp_path):
+def test_a_private_file_was_never_readable_by_others(tmp_path):
     path = tmp_path / "secret"
     path.write_text("old")
     path.chmod(0o644)
-    assert write_private(path, b"new").stat().st_mode & 0o777 == 0o600
+    assert write_file(path, b"new").stat().st_mode & 0o777 == 0o600
     assert path.read_bytes() == b"new"

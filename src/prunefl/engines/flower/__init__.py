@@ -1,6 +1,10 @@
 """The same rounds across machines: Flower carries the messages. Importing this loads no Flower, no torch."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
+
+Say = Callable[[str], None]
+"""Where to tell the user, a line at a time, what happens."""
 
 
 def require_flower() -> None:

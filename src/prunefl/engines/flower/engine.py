@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Mailbox
@@ -73,7 +74,7 @@ class FlowerEngine:
         membership: Membership,
         terms: Terms,
         whole_order: Callable[[ServerState, Order], Order],
-        say: Callable[[str], None],
+        say: Say,
         on_change: Callable[[], None],
     ) -> None:
         self._mailbox, self._membership, self._terms = mailbox, membership, terms

@@ -4,20 +4,12 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunefl.engines.flower import keys
+from prunefl.engines.flower import Say, keys
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
-from prunefl.engines.flower.supervise import (
-    Backoff,
-    ProcessGroup,
-    Stopped,
-    hold_folder,
-    run_group,
-    write_private,
-)
+from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, hold_folder, run_group
 
 CALM = 120.0
 """Seconds after which a connection counts as one that was made."""
@@ -43,14 +35,14 @@ class ClientOptions:
     stay: bool = False
 
 
-def join(options: ClientOptions, say: Callable[[str], None]) -> None:
+def join(options: ClientOptions, say: Say) -> None:
     """Take part until the run is over; ValueError in one line if that is not possible."""
     host, port = parse_address(options.server)
     if options.keys is not None:
         keys.check_node_key(options.keys / keys.NODE)
         keys.read_certificate(options.keys / "ca.pem")
     with hold_folder(options.state, f"--state {options.state}: another client is running with it"):
-        secret = write_private(options.state / ".secret", secrets.token_bytes(32))
+        secret = keys.write_file(options.state / ".secret", secrets.token_bytes(32))
         environment = {
             **QUIET,
             SOCKET: str(socket_path(options.state)),
@@ -66,14 +58,7 @@ def join(options: ClientOptions, say: Callable[[str], None]) -> None:
             secret.unlink(missing_ok=True)
 
 
-def _work(
-    options: ClientOptions,
-    group: ProcessGroup,
-    secret: Path,
-    host: str,
-    port: int,
-    say: Callable[[str], None],
-) -> None:
+def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, port: int, say: Say) -> None:
     """Keep worker and node running until the server says that the run is over."""
     backoff, tries, begun = {"worker": Backoff(), "flower": Backoff()}, 0, time.monotonic()
     log = options.state / "logs" / "flower.log"
@@ -133,7 +118,7 @@ def start_node(options: ClientOptions, group: ProcessGroup, secret: Path) -> Non
     group.start("flower", ["prunefl.engines.flower.processes", *node, "--", *executor])
 
 
-def wait_for_server(host: str, port: int, folder: Path | None, say: Callable[[str], None]) -> None:
+def wait_for_server(host: str, port: int, folder: Path | None, say: Say) -> None:
     """Return when the server can be reached; ValueError if our authority does not vouch for it."""
     backoff = Backoff(limit=10.0)
     while True:

@@ -91,12 +91,12 @@ def _make_node_keys(folder: Path, clients: int) -> list[Path]:
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         )
-        _write(home / NODE, text, 0o600)
-        _write(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), 0o644)
+        write_file(home / NODE, text)
+        write_file(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), 0o644)
         register[client] = public_text(key.public_key())
         written.append(home)
     lines = {str(client): register[client] for client in sorted(register)}
-    return [*written, _write(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", 0o644)]
+    return [*written, write_file(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", 0o644)]
 
 
 def read_register(folder: Path) -> dict[int, str]:
@@ -199,17 +199,16 @@ def _parse_host(host: str) -> x509.GeneralName:
 
 def _write_key(path: Path, key: _Key) -> Path:
     form = serialization.PrivateFormat.PKCS8
-    return _write(
-        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), 0o600
-    )
+    return write_file(path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
 
 
 def _write_pem(path: Path, certificate: x509.Certificate) -> Path:
-    return _write(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    return write_file(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
 
 
-def _write(path: Path, content: bytes, mode: int) -> Path:
+def write_file(path: Path, content: bytes, mode: int = 0o600) -> Path:
     """Write atomically; a secret never exists with wider permissions, not even for an instant."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -1,9 +1,10 @@
 """Who takes part: nodes are greeted, say which client they are, and are then known by it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import read_number
 from prunefl.engines.flower.envelope import EnvelopeError
 from prunefl.engines.flower.mailbox import Answer, Mailbox
@@ -41,19 +42,12 @@ class Membership:
 
     Args:
         keys: node -> client, for nodes with registered keys; empty where nodes are believed (--insecure).
-        hello: the sealed envelope that greets a node; its answer says which client it is and how many samples
-            it has.
+        hello: the sealed envelope that greets a node; its answer says which client it is, with how many samples.
         patience: seconds after which a node that did not answer is greeted again.
     """
 
     def __init__(
-        self,
-        mailbox: Mailbox,
-        clients: int,
-        keys: Mapping[int, int],
-        hello: bytes,
-        patience: float,
-        say: Callable[[str], None],
+        self, mailbox: Mailbox, clients: int, keys: Mapping[int, int], hello: bytes, patience: float, say: Say
     ) -> None:
         self.members = {client: Member(client) for client in range(clients)}
         self._mailbox, self._keys, self._hello = mailbox, keys, hello

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -148,11 +148,7 @@ def run_superexec() -> None:
     flower_superexec()
 
 
-KINDS: dict[str, Callable[[], None]] = {
-    "link": run_superlink,
-    "node": run_supernode,
-    "executor": run_superexec,
-}
+KINDS = {"link": run_superlink, "node": run_supernode, "executor": run_superexec}
 
 
 def fork(kind: str, arguments: list[str]) -> int:

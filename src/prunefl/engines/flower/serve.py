@@ -3,7 +3,6 @@
 import secrets
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,16 +10,9 @@ import httpx
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.engines.flower import control, keys
+from prunefl.engines.flower import Say, control, keys
 from prunefl.engines.flower.processes import QUIET, SECRET_FILE
-from prunefl.engines.flower.supervise import (
-    ProcessGroup,
-    Stopped,
-    hold_folder,
-    run_group,
-    tail,
-    write_private,
-)
+from prunefl.engines.flower.supervise import ProcessGroup, Stopped, hold_folder, run_group, tail
 
 START_SECONDS = 120.0
 
@@ -44,17 +36,16 @@ class ServerOptions:
     resume: bool = False
 
 
-def serve(options: ServerOptions, say: Callable[[str], None]) -> None:
+def serve(options: ServerOptions, say: Say) -> None:
     """Run the federation to its end; ValueError in one line if it cannot."""
     register = {}
     if options.keys is not None:
         keys.check_server_files(options.keys)
         register = keys.read_register(options.keys)
     refuse_taken_port(options.host, options.port)
-    with hold_folder(
-        options.folder, f"{options.folder}: another server is running there; give another --out"
-    ):
-        secret = write_private(options.folder / ".secret", secrets.token_bytes(32))
+    taken = f"{options.folder}: another server is running there; give another --out"
+    with hold_folder(options.folder, taken):
+        secret = keys.write_file(options.folder / ".secret", secrets.token_bytes(32))
         environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(options.folder / "flower")}
         try:
             with run_group(options.folder / "logs", environment) as group:
@@ -67,11 +58,7 @@ def serve(options: ServerOptions, say: Callable[[str], None]) -> None:
 
 
 def _run(
-    options: ServerOptions,
-    group: ProcessGroup,
-    register: dict[int, str],
-    secret: Path,
-    say: Callable[[str], None],
+    options: ServerOptions, group: ProcessGroup, register: dict[int, str], secret: Path, say: Say
 ) -> None:
     log = options.folder / "logs" / "flower.log"
     roots = options.keys / "ca.pem" if options.keys else None
@@ -81,7 +68,7 @@ def _run(
     except ValueError as error:
         raise ValueError(f"{error}: {tail(log)}; see {log}") from None
     written = options.folder / "server.toml"
-    write_private(written, settings.dump(options.config).encode())
+    keys.write_file(written, settings.dump(options.config).encode())
     run_config: dict[str, str | bool] = {
         "config": str(written.resolve()),
         "folder": str(options.folder.resolve()),
@@ -109,7 +96,7 @@ def _run(
             time.sleep(1.0)
 
 
-def _pass_on(log: Path, start: int, say: Callable[[str], None]) -> int:
+def _pass_on(log: Path, start: int, say: Say) -> int:
     """Pass on what the run has said since; return where to look next time."""
     with log.open("rb") as file:
         file.seek(start)

@@ -3,10 +3,9 @@
 import logging
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from prunefl.engines.flower import sockets
+from prunefl.engines.flower import Say, sockets
 from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 class Worker:
     """Answers envelopes. `ended` becomes True when the server says that the run is over."""
 
-    def __init__(self, options: WorkerOptions, say: Callable[[str], None]) -> None:
+    def __init__(self, options: WorkerOptions, say: Say) -> None:
         self.options, self._say = options, say
         self._session: Session | None = None
         self._kept = options.folder / "run.toml"
