@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prunefl import config as settings
+from prunefl import data, models
 from prunefl.engines.simulator import Simulator
 from prunefl.rounds.loop import run_rounds
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, Setup, start
-from prunefl.data import load_configured
-from prunefl.runs.api import build_model, prepare
+from prunefl.runs.api import prepare
 
 
 class Watched(Simulator):
@@ -70,8 +70,9 @@ def main() -> None:
         "time": {"device": given.device},
     }
     config = settings.from_tables(tables)
-    federation = load_configured(config)
-    setup = prepare(build_model(config, federation), federation, config)
+    federation = data.load_configured(config)
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    setup = prepare(model, federation, config)
     with tempfile.TemporaryDirectory() as folder, Watched(setup, federation.clients, Path(folder)) as engine:
         measure(setup, engine)
 

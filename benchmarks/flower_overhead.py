@@ -22,12 +22,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from prunefl.engines.flower import control, keys, sockets
-from prunefl.engines.flower.carriage import from_records, to_records
+from prunefl.engines.flower.chunks import from_records, to_records
+from prunefl.engines.flower.envelope import Envelope, seal
 from prunefl.engines.flower.join import free_port
-from prunefl.engines.flower.letters import Letter, seal
-from prunefl.engines.flower.post import Post
+from prunefl.engines.flower.mailbox import Mailbox
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
-from prunefl.engines.flower.supervise import Crew, crew, last_words
+from prunefl.engines.flower.supervise import ProcessGroup, run_group, tail
 from prunefl.system.files import write_private
 
 CLIENTS, STATE_BYTES = 3, 266_610 * 4
@@ -54,17 +54,17 @@ def loading_client(message: Message, context: Context) -> Message:
 def timed_rounds(grid: Grid, context: Context) -> None:
     """Send the state to all, wait for all, and write down how long each round took."""
     nodes = [int(node) for node in json.loads(str(context.run_config["nodes"]))]
-    letter = seal(Letter("state", {}, (os.urandom(STATE_BYTES),)))
+    envelope = seal(Envelope("state", {}, (os.urandom(STATE_BYTES),)))
     seconds = []
-    with Post(grid, 1 << 30) as post:
-        while len(post.online()) < len(nodes):
+    with Mailbox(grid, 1 << 30) as mailbox:
+        while len(mailbox.list_online()) < len(nodes):
             time.sleep(0.2)
         for number in range(int(os.environ["BENCH_ROUNDS"])):
             started = time.perf_counter()
-            waiting = set(post.send(dict.fromkeys(nodes, letter), 300.0, str(number)).values())
+            waiting = set(mailbox.send(dict.fromkeys(nodes, envelope), 300.0, str(number)).values())
             while waiting:
-                for answer in post.fetch():
-                    assert answer.content == letter, answer.trouble
+                for answer in mailbox.fetch():
+                    assert answer.content == envelope, answer.error
                     waiting.discard(answer.message)
                 time.sleep(0.1)
             seconds.append(time.perf_counter() - started)
@@ -81,22 +81,22 @@ def echo(path: str) -> None:
                 sockets.send(line, sockets.receive(line))
 
 
-def start_ours(members: Crew, folder: Path, port: int, secret: Path, resident: bool) -> None:
+def start_ours(group: ProcessGroup, folder: Path, port: int, secret: Path, resident: bool) -> None:
     """Start our processes, with a worker for each client or without."""
     ca, common = folder / "keys" / "ca.pem", ["--superexec-auth-secret-file", str(secret)]
     module = ["prunefl.engines.flower.processes"] if resident else ["flower_overhead", "plain"]
     executor = ["--", "executor", *common, "--runtime-api-address"]
-    members.start(
+    group.start(
         "link", [*module, "link", *link(folder, port), *common, *executor, f"127.0.0.1:{port}", *trust(ca)]
     )
-    base = dict(members.environment)
+    base = dict(group.environment)
     for client in range(CLIENTS):
         local, home = free_port(), folder / f"c{client}"
-        members.environment = {**base, NODE_FILE: str(home / "node"), "FLWR_HOME": str(home)}
+        group.environment = {**base, NODE_FILE: str(home / "node"), "FLWR_HOME": str(home)}
         if resident:
             path = home / "worker.sock"
-            members.start(f"worker{client}", ["flower_overhead", "echo", str(path)])
-            members.environment = {**members.environment, SOCKET: str(path)}
+            group.start(f"worker{client}", ["flower_overhead", "echo", str(path)])
+            group.environment = {**group.environment, SOCKET: str(path)}
         home.mkdir(exist_ok=True)
         arguments = [
             *node(folder, port, client, local),
@@ -105,16 +105,16 @@ def start_ours(members: Crew, folder: Path, port: int, secret: Path, resident: b
             f"127.0.0.1:{local}",
             "--insecure",
         ]
-        members.start(f"node{client}", [*module, "node", *arguments])
+        group.start(f"node{client}", [*module, "node", *arguments])
 
 
-def start_stock(members: Crew, folder: Path, port: int) -> None:
+def start_stock(group: ProcessGroup, folder: Path, port: int) -> None:
     """Start Flower's own SuperNodes with its own settings; its SuperLink has to know their keys before."""
-    base = dict(members.environment)
+    base = dict(group.environment)
     for client in range(CLIENTS):
-        members.environment = {**base, "FLWR_HOME": str(folder / f"c{client}")}
+        group.environment = {**base, "FLWR_HOME": str(folder / f"c{client}")}
         arguments = node(folder, port, client, free_port(), "subprocess")
-        members.start(f"node{client}", ["flower_overhead", "supernode", *arguments])
+        group.start(f"node{client}", ["flower_overhead", "supernode", *arguments])
 
 
 def link(folder: Path, port: int, isolation: str = "process") -> list[str]:
@@ -159,24 +159,24 @@ def measure(kind: str, rounds: int) -> list[float]:
             "PATH": os.pathsep.join([path, os.environ["PATH"]]),
             "OMP_NUM_THREADS": "1",
         }
-        with crew(folder / "logs", environment) as members:
+        with run_group(folder / "logs", environment) as group:
             if kind == "stock":
-                members.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
-                nodes = partial(start_stock, members, folder, port)
+                group.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
+                nodes = partial(start_stock, group, folder, port)
             else:
-                start_ours(members, folder, port, secret, kind == "resident")
+                start_ours(group, folder, port, secret, kind == "resident")
                 nodes = partial(int)
-            return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), members, nodes)
+            return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), group, nodes)
 
 
 def follow(
-    folder: Path, address: str, secret: bytes, members: Crew, nodes: Callable[[], object]
+    folder: Path, address: str, secret: bytes, group: ProcessGroup, nodes: Callable[[], object]
 ) -> list[float]:
     """Start the run and perhaps nodes, wait for the end and return the rounds' seconds."""
     ca = folder / "keys" / "ca.pem"
-    control.wait_until_healthy(address, ca, 150, members.ended)
+    control.wait_until_healthy(address, ca, 150, group.find_ended)
     text = (control.APP / "pyproject.toml").read_text()
-    text = text.replace("prunefl.engines.flower.server_app:app", "flower_overhead:server_app")
+    text = text.replace("prunefl.runs.federation:app", "flower_overhead:server_app")
     control.APP = folder / "app"
     control.APP.mkdir()
     (control.APP / "pyproject.toml").write_text(
@@ -187,8 +187,8 @@ def follow(
         run = control.start_run(client, keys.read_register(folder / "keys"), options)
         nodes()
         while (status := control.run_status(client, run))[0] != "finished":
-            if members.ended():
-                raise RuntimeError(last_words(folder / "logs" / f"{members.ended()[0]}.log", 10))
+            if group.find_ended():
+                raise RuntimeError(tail(folder / "logs" / f"{group.find_ended()[0]}.log", 10))
             time.sleep(0.5)
     if status[1] != "completed":
         raise RuntimeError(status[2])

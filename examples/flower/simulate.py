@@ -13,7 +13,7 @@ from flwr.simulation import run_simulation
 
 from prunefl import config as settings
 from prunefl.engines.flower.client_app import app as client_app
-from prunefl.engines.flower.server_app import run
+from prunefl.runs.federation import run
 
 config, folder = settings.load(Path(sys.argv[1])), Path(sys.argv[2])
 server_app = ServerApp()

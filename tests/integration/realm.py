@@ -165,7 +165,7 @@ def realm(folder: Path, config: str, clients: int = 3) -> Iterator[Realm]:
 
 
 class Forger:
-    """Sits on a worker's socket and passes letters on, through `change` on the way back."""
+    """Sits on a worker's socket and passes envelopes on, through `change` on the way back."""
 
     def __init__(self, state: Path, change: Callable[[bytes], bytes]) -> None:
         self.change = change

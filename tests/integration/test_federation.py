@@ -14,7 +14,7 @@ from realm import Forger, free_port, living, realm
 from prunefl import config as settings
 from prunefl.core.masks import digest
 from prunefl.engines.flower import keys
-from prunefl.engines.flower.letters import seal, unseal
+from prunefl.engines.flower.envelope import seal, unseal
 from prunefl.runs.api import run_config
 from prunefl.runs.artifact import load_model
 
@@ -73,19 +73,19 @@ def test_simulator_and_real_processes_end_with_the_same_bits(tmp_path, monkeypat
 
 
 def slowly(content: bytes) -> bytes:
-    """Return a letter as it is, after a while."""
+    """Return an envelope as it is, after a while."""
     time.sleep(0.7)
     return content
 
 
 def flipped(content: bytes) -> bytes:
-    """Return a reply with one bit of its model wrong; other letters as they are."""
-    letter = unseal(content)
-    if letter.kind != "reply":
+    """Return a reply with one bit of its model wrong; other envelopes as they are."""
+    envelope = unseal(content)
+    if envelope.kind != "reply":
         return content
-    model = bytearray(letter.parts[0])
+    model = bytearray(envelope.parts[0])
     model[len(model) // 2] ^= 4
-    return seal(type(letter)(letter.kind, letter.values, (bytes(model), *letter.parts[1:])))
+    return seal(type(envelope)(envelope.kind, envelope.values, (bytes(model), *envelope.parts[1:])))
 
 
 def strangers(town, tmp_path):

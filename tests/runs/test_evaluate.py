@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.data import Dataset
 
-from prunefl.runs.runner import Run
 from prunefl.runs.api import train
+from prunefl.runs.runner import Run
 from tasks import small_clients, small_config, small_data, small_model
 
 TEST = small_data(45, 99)

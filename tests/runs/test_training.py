@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 
 from prunefl import data
-from prunefl.rounds.client import draw_batches
 from prunefl.core.masks import density
-from prunefl.runs.records import read_records
+from prunefl.rounds.client import draw_batches
 from prunefl.rounds.updates import RoundFailed
 from prunefl.runs.api import train
+from prunefl.runs.records import read_records
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 
 TEST = small_data(100, seed=99)

@@ -23,7 +23,7 @@ def client(
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="package.module:function of this machine that the server may name as its model or data."
+            help="package.module:function of this machine that the server may name as its model, data or method."
         ),
     ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,
@@ -35,11 +35,10 @@ def client(
 
     Example: prunefl client --server pi-server.local:9092 --partition 0 --keys client-0 --data ~/femnist
     """
-    from prunefl.engines.flower.extra import need_flower
+    from prunefl.engines.flower import require_flower
 
-    need_flower()
-    from prunefl.engines.flower.join import Membership, join
-    from prunefl.engines.flower.supervise import show
+    require_flower()
+    from prunefl.engines.flower.join import ClientOptions, join
 
     if keys is None and not insecure:
         raise PruneFLError(
@@ -50,4 +49,4 @@ def client(
     if partition < 0:
         raise PruneFLError(f"--partition {partition}, must be >= 0")
     folder = state or Path("runs") / f"client-{partition}"
-    join(Membership(server, partition, data, keys, folder, tuple(allow or ()), stay), show)
+    join(ClientOptions(server, partition, data, keys, folder, tuple(allow or ()), stay), typer.echo)

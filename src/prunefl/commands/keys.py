@@ -25,9 +25,9 @@ def keys(
 
     Example: prunefl keys federation --clients 4 --host pi-server.local --host 192.168.1.10
     """
-    from prunefl.engines.flower.extra import need_flower
+    from prunefl.engines.flower import require_flower
 
-    need_flower()
+    require_flower()
     from prunefl.engines.flower.keys import make_keys
 
     written = make_keys(folder, host or [], clients, days, renew)

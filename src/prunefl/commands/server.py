@@ -41,12 +41,11 @@ def server(
 
     Example: prunefl server configs/flower.toml --keys federation --out runs/pis
     """
-    from prunefl.engines.flower.extra import need_flower
+    from prunefl.engines.flower import require_flower
 
-    need_flower()
+    require_flower()
     from prunefl.commands.configs import resolve
-    from prunefl.engines.flower.serve import Service, serve
-    from prunefl.engines.flower.supervise import show
+    from prunefl.engines.flower.serve import ServerOptions, serve
 
     config, _ = resolve(arguments, None)
     if keys is None and not insecure:
@@ -54,4 +53,4 @@ def server(
     if keys is not None and insecure:
         raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
     listen = host or ("127.0.0.1" if insecure else "0.0.0.0")
-    serve(Service(config, out, keys, listen, port, resume), show)
+    serve(ServerOptions(config, out, keys, listen, port, resume), typer.echo)

@@ -35,13 +35,13 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
-    rows = [f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8} {'left out':>8}  last trouble"]
+    rows = [f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8} {'left out':>8}  last refusal"]
     for node in content["nodes"]:
-        state = "overdue" if node["overdue"] else "there" if node["there"] else "away"
+        state = "overdue" if node["overdue"] else "there" if node["online"] else "away"
         heard = f"{now - node['last_seen']:.0f} s ago" if node["last_seen"] else "never"
         rows.append(
             f"{node['client']:>6}  {state:<8} {heard:>11} {node['samples']:>8} {node['left_out']:>8}  "
-            f"{node['trouble'][:60]}"
+            f"{node['refusal'][:60]}"
         )
     return [head, *rows]
 

@@ -1,6 +1,6 @@
 """The paper's networks by name, and anybody's own as `package.module:function`."""
 
-from prunefl.models.build import BUILDERS, build, check
+from prunefl.models.build import BUILDERS, build, build_configured, check
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.dropout import SeededDropout, seed_dropout
 from prunefl.models.mobilenet import mobilenetv3_small
@@ -10,6 +10,7 @@ __all__ = [
     "BUILDERS",
     "SeededDropout",
     "build",
+    "build_configured",
     "check",
     "conv2",
     "lenet300100",

@@ -1,4 +1,4 @@
-"""From a name in a config to a network whose first weights depend on the seed alone (SPEC 12)."""
+"""From a name in a config to a network whose first weights depend on the seed alone (docs/method.md 12)."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from prunefl.config import Config
+from prunefl.core.randomness import derived_seed
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.mobilenet import mobilenetv3_small
 from prunefl.models.resnet import resnet18
@@ -21,6 +23,17 @@ BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
     "mobilenetv3_small": mobilenetv3_small,
     "lenet300100": lenet300100,
 }
+
+
+def build_configured(config: Config, classes: int, input_shape: tuple[int, ...]) -> nn.Module:
+    """Return the network that the config names, with the first weights that its seed gives."""
+    seed = derived_seed(first_seed(config), "weights")
+    return build(config.model.name, classes=classes, input_shape=input_shape, seed=seed)
+
+
+def first_seed(config: Config) -> int:
+    """Return the seed of the first weights: the run's own, unless a lottery ticket asks for another's."""
+    return config.run.seed if config.model.init_seed < 0 else config.model.init_seed
 
 
 def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, **options: Any) -> nn.Module:

@@ -53,7 +53,7 @@ def test_a_client_accepts_the_server_under_every_name_it_was_made_for(folder, na
 def test_another_name_is_refused_with_the_command_that_mends_it(folder):
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
         handshake(folder, folder / "client-0", "other.example")
-    words = join.certificate_trouble("other.example", 9092, caught.value)
+    words = join.explain_certificate_error("other.example", 9092, caught.value)
     assert "prunefl keys DIR --renew --host other.example" in words
     assert "\n" not in words
 
@@ -62,7 +62,7 @@ def test_another_authority_is_refused_and_the_client_told_which_file_to_take(fol
     keys.make_keys(tmp_path, [HOST], clients=1, days=30)
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
         handshake(folder, tmp_path / "client-0", HOST)
-    assert "ca.pem" in join.certificate_trouble(HOST, 9092, caught.value)
+    assert "ca.pem" in join.explain_certificate_error(HOST, 9092, caught.value)
 
 
 def test_an_expired_certificate_is_refused_by_client_and_server(tmp_path, monkeypatch):
@@ -80,7 +80,7 @@ def test_an_expired_certificate_is_refused_by_client_and_server(tmp_path, monkey
         keys.check_server_files(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
         handshake(tmp_path, tmp_path / "client-0", HOST)
-    assert "renew it on the server" in join.certificate_trouble(HOST, 9092, caught.value)
+    assert "renew it on the server" in join.explain_certificate_error(HOST, 9092, caught.value)
     keys.make_keys(tmp_path, [HOST], clients=1, days=10, renew=True)
     keys.check_server_files(tmp_path)
 

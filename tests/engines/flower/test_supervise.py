@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prunefl.engines.flower.supervise import Backoff, crew, last_words
+from prunefl.engines.flower.supervise import Backoff, run_group, tail
 
 CHILD = """
 import subprocess, sys, time, pathlib, signal
@@ -21,9 +21,9 @@ time.sleep(600)
 """
 PARENT = """
 import sys, time, pathlib
-from prunefl.engines.flower.supervise import crew, Stopped
+from prunefl.engines.flower.supervise import run_group, Stopped
 try:
-    with crew(pathlib.Path(sys.argv[1]), {}) as members:
+    with run_group(pathlib.Path(sys.argv[1]), {}) as members:
         process = members.start("child", ["child_module", sys.argv[2]])
         pathlib.Path(sys.argv[3]).write_text(str(process.pid))
         {body}
@@ -46,7 +46,7 @@ def gone(number: int, seconds: float = 10.0) -> bool:
 
 
 def start(tmp_path: Path, body: str) -> tuple[subprocess.Popen, int, int]:
-    """Start a parent with a crew of one child and one grandchild; return it and their numbers."""
+    """Start a parent with a run_group of one child and one grandchild; return it and their numbers."""
     (tmp_path / "child_module.py").write_text(CHILD)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     files = [tmp_path / "grandchild", tmp_path / "child"]
@@ -107,8 +107,8 @@ def test_a_child_is_bound_before_it_imports_anything_slow(tmp_path):
     (tmp_path / "slow_module.py").write_text("import time; time.sleep(600)")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     code = (
-        "import os, pathlib, sys, time; from prunefl.engines.flower.supervise import crew\n"
-        "with crew(pathlib.Path(sys.argv[1]), {}) as members:\n"
+        "import os, pathlib, sys, time; from prunefl.engines.flower.supervise import run_group\n"
+        "with run_group(pathlib.Path(sys.argv[1]), {}) as members:\n"
         "    pathlib.Path(sys.argv[2]).write_text(str(members.start('slow', ['slow_module']).pid)); time.sleep(600)"
     )
     file = tmp_path / "number"
@@ -124,10 +124,10 @@ def test_a_child_is_bound_before_it_imports_anything_slow(tmp_path):
 
 
 def test_who_has_ended_is_named(tmp_path):
-    with crew(tmp_path / "logs", {}) as members:
+    with run_group(tmp_path / "logs", {}) as members:
         members.start("platform", ["platform"]).wait()
-        assert members.ended() == ["platform"]
-        assert last_words(tmp_path / "logs" / "platform.log")
+        assert members.find_ended() == ["platform"]
+        assert tail(tmp_path / "logs" / "platform.log")
 
 
 def test_waiting_doubles_up_to_a_limit_and_is_forgotten_after_calm(monkeypatch):

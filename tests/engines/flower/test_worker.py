@@ -7,18 +7,19 @@ import pytest
 import torch
 
 from prunefl import config as settings
+from prunefl import data, models
 from prunefl.core.masks import digest
-from prunefl.data import load_configured
-from prunefl.engines.flower.agreement import facts_of
 from prunefl.engines.flower.client_store import ClientStore
-from prunefl.engines.flower.letters import Letter, seal, unseal
-from prunefl.engines.flower.orders import order_letter, to_reply
-from prunefl.engines.flower.worker import Place, Worker, within_bounds
+from prunefl.engines.flower.codec import decode_reply, encode_order
+from prunefl.engines.flower.envelope import Envelope, seal, unseal
+from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.session import WorkerOptions, restrict_config
+from prunefl.engines.flower.worker import Worker
 from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Ask
 from prunefl.rounds.server import begin_round, start, whole_order
-from prunefl.runs.api import build_model, prepare
+from prunefl.runs.api import prepare
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},
@@ -32,23 +33,24 @@ CONFIG = {
 def task():
     """Return config, federation and setup of a small run as its server has them."""
     config = settings.from_tables(CONFIG)
-    federation = load_configured(config)
-    return config, federation, prepare(build_model(config, federation), federation, config)
+    federation = data.load_configured(config)
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    return config, federation, prepare(model, federation, config)
 
 
 @pytest.fixture
 def worker(tmp_path):
-    return Worker(Place(tmp_path / "state", 1), lambda words: None)
+    return Worker(WorkerOptions(tmp_path / "state", 1), lambda words: None)
 
 
 def hello(task, **changed):
     config, federation, setup = task
-    facts = {**facts_of(federation, setup.template), **changed.pop("facts", {})}
-    return seal(Letter("hello", {"run": "r", "config": settings.dump(config), "facts": facts, **changed}))
+    facts = {**collect_facts(federation, setup.template), **changed.pop("facts", {})}
+    return seal(Envelope("hello", {"run": "r", "config": settings.dump(config), "facts": facts, **changed}))
 
 
-def ask(worker, letter):
-    return unseal(worker.answer(letter))
+def ask(worker, envelope):
+    return unseal(worker.answer(envelope))
 
 
 def first_order(task, **changed):
@@ -59,7 +61,7 @@ def first_order(task, **changed):
 
 def test_a_worker_says_who_it_is_and_how_many_samples_it_has(task, worker):
     answer = ask(worker, hello(task))
-    assert answer == Letter("here", {"client": 1, "num_samples": len(task[1].clients[1])})
+    assert answer == Envelope("joined", {"client": 1, "num_samples": len(task[1].clients[1])})
 
 
 @pytest.mark.parametrize(
@@ -68,31 +70,43 @@ def test_a_worker_says_who_it_is_and_how_many_samples_it_has(task, worker):
 )
 def test_what_differs_from_the_server_is_told_in_one_line_with_the_remedy(task, worker, name, value, remedy):
     answer = ask(worker, hello(task, facts={name: value}))
-    assert answer.kind == "trouble"
+    assert answer.kind == "error"
     assert f"{name} differs: the server has {value}" in answer.values["what"]
     assert remedy in answer.values["what"]
 
 
-@pytest.mark.parametrize("section", ["model", "data"])
-def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section):
+@pytest.mark.parametrize(("section", "key"), [("model", "name"), ("data", "name"), ("run", "method")])
+def test_a_server_cannot_make_a_client_run_code_that_the_client_did_not_name(task, tmp_path, section, key):
     harm = tmp_path / "harm"
     config = replace(task[0], data=replace(task[0].data, dir=f"touch {harm}"))
-    config = replace(config, **{section: replace(getattr(config, section), name="os:system")})
-    letter = seal(Letter("hello", {"run": "r", "config": settings.dump(config), "facts": {}}))
-    answer = ask(Worker(Place(tmp_path / "state", 1), lambda words: None), letter)
+    config = replace(config, **{section: replace(getattr(config, section), **{key: "os:system"})})
+    envelope = seal(Envelope("hello", {"run": "r", "config": settings.dump(config), "facts": {}}))
+    answer = ask(Worker(WorkerOptions(tmp_path / "state", 1), lambda words: None), envelope)
     assert "allow it with --allow os:system" in answer.values["what"]
     assert not harm.exists()
 
 
+def test_a_method_of_prunefl_needs_no_leave_and_any_other_does(task, tmp_path):
+    def restrict(method, *allowed):
+        config = replace(task[0], run=replace(task[0].run, method=method))
+        return restrict_config(config, WorkerOptions(tmp_path, 1, allowed=allowed)).run.method
+
+    assert restrict("rigl") == "rigl"
+    assert restrict("own_pruner:build", "own_pruner:build") == "own_pruner:build"
+    for method in ("own_pruner:build", "unheard-of"):
+        with pytest.raises(ValueError, match=f"run.method='{method}'.*--allow {method}"):
+            restrict(method, "os:system")
+
+
 def test_a_server_has_no_say_in_a_clients_folders(task, tmp_path):
     config = replace(task[0], data=replace(task[0].data, dir="/etc", cache="/etc"))
-    own = within_bounds(config, Place(tmp_path, 1, data_dir="/home/me"))
+    own = restrict_config(config, WorkerOptions(tmp_path, 1, data_dir="/home/me"))
     assert (own.data.dir, own.data.cache) == ("/home/me", "")
-    assert within_bounds(config, Place(tmp_path, 1)).data.dir == ""
+    assert restrict_config(config, WorkerOptions(tmp_path, 1)).data.dir == ""
 
 
 def test_a_partition_that_does_not_exist_is_refused(task, tmp_path):
-    answer = ask(Worker(Place(tmp_path, 40), lambda words: None), hello(task))
+    answer = ask(Worker(WorkerOptions(tmp_path, 40), lambda words: None), hello(task))
     assert "--partition 40, must be < data.clients=40" in answer.values["what"]
 
 
@@ -102,7 +116,7 @@ def test_an_order_is_answered_as_the_core_answers_it(task, worker):
     _, order = first_order(task)
     trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
     expected, _ = handle(order, 1, ClientState(), federation.clients[1], trainer, config)
-    found = to_reply(ask(worker, seal(order_letter(order, "r"))), 1)
+    found = decode_reply(ask(worker, seal(encode_order(order, "r"))), 1)
     assert replace(found, seconds=0.0) == replace(expected, seconds=0.0)
 
 
@@ -112,21 +126,21 @@ def test_an_order_for_masks_that_the_client_does_not_have_asks_for_the_whole_sta
     state, _ = first_order(task)
     known = replace(state, known={client: digest(state.masks) for client in range(40)})
     _, orders = begin_round(setup, known)
-    assert ask(worker, seal(order_letter(orders[1], "r"))) == Letter("whole")
-    again = seal(order_letter(whole_order(setup, state, orders[1]), "r", settings.dump(task[0])))
+    assert ask(worker, seal(encode_order(orders[1], "r"))) == Envelope("state_wanted")
+    again = seal(encode_order(whole_order(setup, state, orders[1]), "r", settings.dump(task[0])))
     assert ask(worker, again).kind == "reply"
 
 
 def test_a_worker_that_was_never_greeted_asks_for_everything(task, worker):
     _, order = first_order(task)
-    assert ask(worker, seal(order_letter(order, "r"))) == Letter("whole")
+    assert ask(worker, seal(encode_order(order, "r"))) == Envelope("state_wanted")
 
 
 def test_a_restarted_worker_goes_on_without_being_greeted(task, worker):
     ask(worker, hello(task))
-    again = Worker(worker.place, lambda words: None)
+    again = Worker(worker.options, lambda words: None)
     _, order = first_order(task)
-    assert ask(again, seal(order_letter(order, "r"))).kind == "reply"
+    assert ask(again, seal(encode_order(order, "r"))).kind == "reply"
 
 
 def test_a_round_that_the_server_repeats_gets_the_same_answer(task, worker):
@@ -135,24 +149,54 @@ def test_a_round_that_the_server_repeats_gets_the_same_answer(task, worker):
     _, order = first_order(task, ask=Ask(collect=True))
     report = replace(order, round=2, ask=Ask(collect=True, report="importance"))
     answers = []
-    for letter in [order, report, report, order, report]:
-        answers.append(replace(to_reply(ask(worker, seal(order_letter(letter, "r"))), 1), seconds=0.0))
+    for envelope in [order, report, report, order, report]:
+        answers.append(replace(decode_reply(ask(worker, seal(encode_order(envelope, "r"))), 1), seconds=0.0))
     assert answers[1] == answers[2] == answers[4]
     assert answers[0] == answers[3]
 
 
 @pytest.mark.parametrize(
-    "letter", [b"", b"garbage", seal(Letter("dance")), seal(Letter("order", {"run": "r"}))]
+    "envelope", [b"", b"garbage", seal(Envelope("dance")), seal(Envelope("order", {"run": "r"}))]
 )
-def test_nonsense_is_answered_with_trouble_and_the_worker_lives(task, worker, letter):
+def test_nonsense_is_answered_with_an_error_and_the_worker_lives(task, worker, envelope):
     ask(worker, hello(task))
-    assert ask(worker, letter).kind == "trouble"
-    assert ask(worker, hello(task)).kind == "here"
+    assert ask(worker, envelope).kind == "error"
+    assert ask(worker, hello(task)).kind == "joined"
 
 
-def test_farewell_ends_the_worker(worker):
-    assert ask(worker, seal(Letter("farewell"))).kind == "farewell"
-    assert worker.farewell
+@pytest.mark.parametrize("bug", [KeyError("lost"), ValueError("lost"), RuntimeError("lost")])
+def test_a_bug_in_training_is_the_clients_own_and_leaves_its_traceback(
+    task, worker, monkeypatch, caplog, bug
+):
+    def fail(*_):
+        raise bug
+
+    monkeypatch.setattr("prunefl.engines.flower.worker.handle", fail)
+    ask(worker, hello(task))
+    answer = ask(worker, seal(encode_order(first_order(task)[1], "r")))
+    assert answer.kind == "error"
+    assert answer.values["what"].startswith(
+        f"internal error of this client, see its log: {type(bug).__name__}"
+    )
+    assert caplog.records[0].exc_info[1] is bug
+    assert ask(worker, hello(task)).kind == "joined"
+
+
+@pytest.mark.parametrize("error", [ValueError("no such data"), OSError("no such disk"), MemoryError()])
+def test_what_a_user_can_mend_is_told_in_one_line_without_a_traceback(
+    task, worker, monkeypatch, caplog, error
+):
+    def fail(config):
+        raise error
+
+    monkeypatch.setattr("prunefl.engines.flower.session.load_task", fail)
+    assert ask(worker, hello(task)) == Envelope("error", {"what": str(error) or "MemoryError"})
+    assert not caplog.records
+
+
+def test_the_end_of_a_run_ends_the_worker(worker):
+    assert ask(worker, seal(Envelope("end"))).kind == "end"
+    assert worker.ended
 
 
 def test_a_state_comes_back_from_disk_and_a_broken_one_is_passed_over(tmp_path):

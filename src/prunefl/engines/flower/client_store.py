@@ -21,7 +21,7 @@ class ClientStore:
 
     def before(self, round: int) -> ClientState:
         """Return the newest state from before this round; a fresh one if there is none that can be read."""
-        for number, path in sorted(self._found().items(), reverse=True):
+        for number, path in sorted(self._find_newest().items(), reverse=True):
             if number < round:
                 try:
                     return _load(path)
@@ -39,9 +39,9 @@ class ClientStore:
             "shapes": {name: list(mask.shape) for name, mask in state.masks.items()},
         }
         written = checkpoint.save_tensors(self.folder / f"{round:07d}", tensors, about)
-        found = self._found()
+        found = self._find_newest()
         kept = sorted(number for number in found if number <= round)[-self.keep - 1 :]
-        for number, path in self._found_all():
+        for number, path in self._list_files():
             if number not in kept or (number == round and path != written):
                 path.unlink(missing_ok=True)
         for path in cut_off(self.folder):
@@ -49,13 +49,13 @@ class ClientStore:
 
     def clear(self) -> None:
         """Forget everything: another run begins."""
-        for _, path in self._found_all():
+        for _, path in self._list_files():
             path.unlink(missing_ok=True)
 
-    def _found(self) -> dict[int, Path]:
-        return dict(self._found_all())
+    def _find_newest(self) -> dict[int, Path]:
+        return dict(self._list_files())
 
-    def _found_all(self) -> list[tuple[int, Path]]:
+    def _list_files(self) -> list[tuple[int, Path]]:
         return [
             (int(path.stem.partition("-")[0]), path) for path in sorted(self.folder.glob("*.safetensors"))
         ]

@@ -15,13 +15,13 @@ from flwr.supercore.control.control_http_client import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from prunefl.engines.flower.gate import SECRET_HEADER
+from prunefl.engines.flower.access import SECRET_HEADER
 
 APP = Path(__file__).parent / "app"
 
 
 class WithSecret:
-    """Shows the secret that lets a request through the gate."""
+    """Shows the secret that lets a request to the Control API."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret.hex()
@@ -43,7 +43,7 @@ def connect(address: str, secret: bytes, roots: Path | None) -> ControlHttpClien
     )
 
 
-def healthy(address: str, roots: Path | None) -> bool:
+def is_healthy(address: str, roots: Path | None) -> bool:
     """Return whether the SuperLink answers."""
     scheme = "http" if roots is None else "https"
     try:
@@ -79,7 +79,7 @@ def run_status(client: ControlHttpClient, run: int) -> tuple[str, str, str]:
 def wait_until_healthy(address: str, roots: Path | None, seconds: float, ended: Any) -> None:
     """Return once the SuperLink answers; ValueError if it ends or takes too long."""
     limit = time.monotonic() + seconds
-    while not healthy(address, roots):
+    while not is_healthy(address, roots):
         if ended():
             raise ValueError("the SuperLink ended while starting")
         if time.monotonic() > limit:

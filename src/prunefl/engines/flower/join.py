@@ -4,13 +4,12 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunefl.engines.flower import keys
+from prunefl.engines.flower import Say, keys
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
-from prunefl.engines.flower.supervise import Backoff, Crew, Stopped, crew
+from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, run_group
 from prunefl.system.files import write_private
 from prunefl.system.locks import hold
 
@@ -19,7 +18,7 @@ CALM = 120.0
 
 
 @dataclass(frozen=True)
-class Membership:
+class ClientOptions:
     """What a client is started with.
 
     Attributes:
@@ -38,93 +37,90 @@ class Membership:
     stay: bool = False
 
 
-def join(membership: Membership, say: Callable[[str], None]) -> None:
+def join(options: ClientOptions, say: Say) -> None:
     """Take part until the run is over; ValueError in one line if that is not possible."""
-    host, port = parse_address(membership.server)
-    if membership.keys is not None:
-        keys.check_node_key(membership.keys / keys.NODE)
-        keys.read_certificate(membership.keys / "ca.pem")
-    with hold(membership.state):
-        secret = write_private(membership.state / ".secret", secrets.token_bytes(32))
+    host, port = parse_address(options.server)
+    if options.keys is not None:
+        keys.check_node_key(options.keys / keys.NODE)
+        keys.read_certificate(options.keys / "ca.pem")
+    with hold(options.state):
+        secret = write_private(options.state / ".secret", secrets.token_bytes(32))
         environment = {
             **QUIET,
-            SOCKET: str(socket_path(membership.state)),
-            NODE_FILE: str(membership.state / "node"),
-            "FLWR_HOME": str(membership.state / "flower"),
+            SOCKET: str(socket_path(options.state)),
+            NODE_FILE: str(options.state / "node"),
+            "FLWR_HOME": str(options.state / "flower"),
         }
         try:
-            with crew(membership.state / "logs", environment) as members:
-                _work(membership, members, secret, host, port, say)
+            with run_group(options.state / "logs", environment) as group:
+                _work(options, group, secret, host, port, say)
         except Stopped as stopped:
             say(f"stopped by {stopped}")
         finally:
             secret.unlink(missing_ok=True)
 
 
-def _work(
-    membership: Membership, members: Crew, secret: Path, host: str, port: int, say: Callable[[str], None]
-) -> None:
-    """Keep worker and node running until the server says farewell."""
+def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, port: int, say: Say) -> None:
+    """Keep worker and node running until the server says that the run is over."""
     backoff, tries, begun = {"worker": Backoff(), "flower": Backoff()}, 0, time.monotonic()
-    log = membership.state / "logs" / "flower.log"
-    start_worker(membership, members)
-    wait_for_server(host, port, membership.keys, say)
-    start_node(membership, members, secret)
+    log = options.state / "logs" / "flower.log"
+    start_worker(options, group)
+    wait_for_server(host, port, options.keys, say)
+    start_node(options, group, secret)
     while True:
         time.sleep(0.2)
-        for name in members.ended():
-            code = members.members.pop(name).returncode
+        for name in group.find_ended():
+            code = group.processes.pop(name).returncode
             if name == "worker" and code == 0:
-                if not membership.stay:
+                if not options.stay:
                     return
-                start_worker(membership, members)
+                start_worker(options, group)
                 continue
-            if name == "flower" and refused(log):
+            if name == "flower" and has_refused_key(log):
                 # a node that was there for a while is refused for another reason than its key
                 tries = tries + 1 if time.monotonic() - begun < CALM else 1
                 if tries > 1:
-                    raise ValueError(refusal(membership))
+                    raise ValueError(explain_refusal(options))
             wait = backoff[name].next()
-            lost = (
-                "the connection to the server is lost"
-                if name == "flower"
-                else f"the worker ended with code {code}"
-            )
-            say(f"{lost}; again in {wait:.0f} s")
+            lost = {
+                "flower": "the connection to the server is lost",
+                "worker": f"the worker ended with code {code} (see {log.with_name('worker.log')})",
+            }
+            say(f"{lost[name]}; again in {wait:.0f} s")
             time.sleep(wait)
             if name == "worker":
-                start_worker(membership, members)
+                start_worker(options, group)
             else:
-                wait_for_server(host, port, membership.keys, say)
+                wait_for_server(host, port, options.keys, say)
                 begun = time.monotonic()
-                start_node(membership, members, secret)
+                start_node(options, group, secret)
 
 
-def start_worker(membership: Membership, members: Crew) -> None:
+def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     """Start the process that holds torch, the model and the data; what it says goes to the user."""
-    place = [str(membership.state), str(membership.client), str(socket_path(membership.state))]
-    arguments = ["prunefl.engines.flower.worker", *place, membership.data, *membership.allowed]
-    members.start("worker", arguments, show=True)
+    place = [str(options.state), str(options.client), str(socket_path(options.state))]
+    arguments = ["prunefl.engines.flower.worker", *place, options.data, *options.allowed]
+    group.start("worker", arguments, show=True)
 
 
-def start_node(membership: Membership, members: Crew, secret: Path) -> None:
+def start_node(options: ClientOptions, group: ProcessGroup, secret: Path) -> None:
     """Start the SuperNode and its executor."""
     port = free_port()
     common = ["--superexec-auth-secret-file", str(secret)]
-    node = ["node", "--superlink", membership.server, "--isolation", "process", *common]
-    node += ["--host", "127.0.0.1", "--port", str(port), "--node-config", f"partition-id={membership.client}"]
-    if membership.keys is None:
+    node = ["node", "--superlink", options.server, "--isolation", "process", *common]
+    node += ["--host", "127.0.0.1", "--port", str(port), "--node-config", f"partition-id={options.client}"]
+    if options.keys is None:
         node += ["--insecure"]
     else:
-        node += ["--root-certificates", str(membership.keys / "ca.pem")]
-        node += ["--auth-supernode-private-key", str(membership.keys / keys.NODE)]
+        node += ["--root-certificates", str(options.keys / "ca.pem")]
+        node += ["--auth-supernode-private-key", str(options.keys / keys.NODE)]
     executor = ["executor", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", *common]
-    (membership.state / "logs").mkdir(parents=True, exist_ok=True)
-    (membership.state / "logs" / "flower.log").write_bytes(b"")
-    members.start("flower", ["prunefl.engines.flower.processes", *node, "--", *executor])
+    (options.state / "logs").mkdir(parents=True, exist_ok=True)
+    (options.state / "logs" / "flower.log").write_bytes(b"")
+    group.start("flower", ["prunefl.engines.flower.processes", *node, "--", *executor])
 
 
-def wait_for_server(host: str, port: int, folder: Path | None, say: Callable[[str], None]) -> None:
+def wait_for_server(host: str, port: int, folder: Path | None, say: Say) -> None:
     """Return when the server can be reached; ValueError if our authority does not vouch for it."""
     backoff = Backoff(limit=10.0)
     while True:
@@ -132,7 +128,7 @@ def wait_for_server(host: str, port: int, folder: Path | None, say: Callable[[st
             probe(host, port, folder)
             return
         except ssl.SSLCertVerificationError as error:
-            raise ValueError(certificate_trouble(host, port, error)) from None
+            raise ValueError(explain_certificate_error(host, port, error)) from None
         except OSError as error:
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
                 raise ValueError(
@@ -175,7 +171,7 @@ def speaks_tls(host: str, port: int) -> bool:
         return False
 
 
-def certificate_trouble(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
+def explain_certificate_error(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
     """Return one line: what is wrong with the server's certificate, and who can mend it."""
     words = error.verify_message
     if "expired" in words:
@@ -189,20 +185,18 @@ def certificate_trouble(host: str, port: int, error: ssl.SSLCertVerificationErro
     return f"{host}:{port}: its certificate is not accepted ({words}); {remedy}"
 
 
-def refused(log: Path) -> bool:
+def has_refused_key(log: Path) -> bool:
     """Return whether the SuperLink did not want this node's key."""
     words = log.read_text(errors="replace") if log.exists() else ""
     return "Failed to initialize the connection" in words
 
 
-def refusal(membership: Membership) -> str:
+def explain_refusal(options: ClientOptions) -> str:
     """Return one line for a key that the server does not know."""
-    if membership.keys is None:
-        return (
-            f"{membership.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
-        )
+    if options.keys is None:
+        return f"{options.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
     return (
-        f"{membership.server} does not know this node's key {membership.keys / keys.NODE}, or another client "
+        f"{options.server} does not know this node's key {options.keys / keys.NODE}, or another client "
         "uses it now (one that was killed counts for a minute); use the folder made for this client, and "
         "restart the server after adding clients by `prunefl keys`"
     )

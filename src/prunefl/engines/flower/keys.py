@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,8 +11,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
 
@@ -38,20 +37,20 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
     if days < 1:
         raise ValueError(f"days={days}, must be >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    written = _authority(folder, days)
+    written = _make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
-        written += _server(folder, hosts, days)
-    return written + _nodes(folder, clients)
+        written += _make_server_certificate(folder, hosts, days)
+    return written + _make_node_keys(folder, clients)
 
 
-def _authority(folder: Path, days: int) -> list[Path]:
+def _make_authority(folder: Path, days: int) -> list[Path]:
     if (folder / f"{AUTHORITY}.pem").exists():
         return []
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("prunefl federation authority")
+    name = _make_name("prunefl federation authority")
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     certificate = (
-        _dated(name, name, key, days * 4)
+        _start_certificate(name, name, key, days * 4)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -62,14 +61,14 @@ def _authority(folder: Path, days: int) -> list[Path]:
     ]
 
 
-def _server(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
+def _make_server_certificate(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
     authority = read_certificate(folder / f"{AUTHORITY}.pem")
     signer = _read_key(folder / f"{AUTHORITY}.key")
     key = ec.generate_private_key(ec.SECP256R1())
-    names = x509.SubjectAlternativeName([_general(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
+    names = x509.SubjectAlternativeName([_parse_host(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
-        _dated(_name("prunefl server"), authority.subject, key, days)
+        _start_certificate(_make_name("prunefl server"), authority.subject, key, days)
         .add_extension(names, critical=False)
         .add_extension(issuer, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -79,7 +78,7 @@ def _server(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
     return [_write_key(folder / f"{SERVER}.key", key), _write_pem(folder / f"{SERVER}.pem", certificate)]
 
 
-def _nodes(folder: Path, clients: int) -> list[Path]:
+def _make_node_keys(folder: Path, clients: int) -> list[Path]:
     """Give every client that has none a key of its own, and enter its public half in the register."""
     register = read_register(folder) if (folder / REGISTER).exists() else {}
     written = []
@@ -97,10 +96,7 @@ def _nodes(folder: Path, clients: int) -> list[Path]:
         register[client] = public_text(key.public_key())
         written.append(home)
     lines = {str(client): register[client] for client in sorted(register)}
-    return [
-        *written,
-        write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644),
-    ]
+    return [*written, write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644)]
 
 
 def read_register(folder: Path) -> dict[int, str]:
@@ -173,7 +169,9 @@ def _read_key(path: Path) -> _Key:
     return key
 
 
-def _dated(subject: x509.Name, issuer: x509.Name, key: _Key, days: int) -> x509.CertificateBuilder:
+def _start_certificate(
+    subject: x509.Name, issuer: x509.Name, key: _Key, days: int
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -188,11 +186,11 @@ def _dated(subject: x509.Name, issuer: x509.Name, key: _Key, days: int) -> x509.
     )
 
 
-def _name(text: str) -> x509.Name:
+def _make_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _general(host: str) -> x509.GeneralName:
+def _parse_host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -201,9 +199,7 @@ def _general(host: str) -> x509.GeneralName:
 
 def _write_key(path: Path, key: _Key) -> Path:
     form = serialization.PrivateFormat.PKCS8
-    return write_private(
-        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    )
+    return write_private(path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
 
 
 def _write_pem(path: Path, certificate: x509.Certificate) -> Path:

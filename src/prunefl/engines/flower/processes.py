@@ -7,17 +7,20 @@ does not cost the start of an interpreter. Only this file, forks.py and control.
 pyproject.toml pins the versions with which they are tested.
 """
 
+import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from prunefl.engines.flower.access import AccessControl
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
-from prunefl.engines.flower.gate import Gate
+
+log = logging.getLogger(__name__)
 
 SECRET_FILE = "PRUNEFL_SECRET_FILE"
 NODE_FILE = "PRUNEFL_NODE_FILE"
@@ -33,7 +36,7 @@ QUIET = {
 """Environment in which Flower reports nothing to anybody, installs nothing and logs only what went wrong."""
 
 
-def change(module: Any, **names: Any) -> None:
+def patch(module: Any, **names: Any) -> None:
     """Give names of a Flower module other values; a Flower that has them no longer is refused in one line."""
     for name, value in names.items():
         if not hasattr(module, name):
@@ -43,19 +46,19 @@ def change(module: Any, **names: Any) -> None:
         setattr(module, name, value)
 
 
-def link() -> None:
-    """Run the SuperLink behind the gate."""
+def run_superlink() -> None:
+    """Run the SuperLink behind our access control."""
     import uvicorn
     from flwr.superlink import extensions
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
     secret = Path(os.environ[SECRET_FILE]).read_bytes().hex().encode()
-    change(extensions, get_middleware=lambda: (Middleware(Gate, secret=secret),))
+    patch(extensions, get_middleware=lambda: (Middleware(AccessControl, secret=secret),))
     serve = uvicorn.run
     # Else it waits at its end for clients that keep their connection, and logs every request.
     ours = {"timeout_graceful_shutdown": 1, "access_log": False}
-    change(uvicorn, run=lambda **options: serve(**{**options, **ours}))
+    patch(uvicorn, run=lambda **options: serve(**{**options, **ours}))
     flower_superlink()
 
 
@@ -78,37 +81,37 @@ class Pace:
             time.sleep(min(3.0, max(0.2, 0.05 * (time.monotonic() - self.busy))))
 
 
-def quicken() -> None:
+def shorten_waits() -> None:
     """Look again soon for a message's contents, and for a server that is away."""
     from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.retry import http_retry
 
     for pull in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
         (pull.__kwdefaults__ or {})["initial_backoff"] = 0.05
-    change(http_retry, MAX_RETRY_DELAY=5)
+    patch(http_retry, MAX_RETRY_DELAY=5)
 
 
-def node() -> None:
+def run_supernode() -> None:
     """Run the SuperNode at our pace. A node that was killed takes its place again at once."""
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
-    quicken()
+    shorten_waits()
     connect = getattr(start_client_internal, "http_request_response", None)
 
     @contextmanager
     def reconnect(address: str, insecure: bool, roots: Any, keys: Any, *rest: Any) -> Iterator[Any]:
-        leave(Path(os.environ[NODE_FILE]), address, insecure, roots, keys)
+        deactivate_former_node(Path(os.environ[NODE_FILE]), address, insecure, roots, keys)
         assert connect is not None
         with connect(address, insecure, roots, keys, *rest) as connection:
             Path(os.environ[NODE_FILE]).write_text(str(connection[0]))
             yield connection
 
-    change(start_client_internal, time=Pace(), http_request_response=reconnect)
+    patch(start_client_internal, time=Pace(), http_request_response=reconnect)
     flower_supernode()
 
 
-def leave(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> None:
+def deactivate_former_node(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> None:
     """Tell the SuperLink that our former self is gone: else it keeps the place for a minute."""
     if keys is None or not file.exists():
         return
@@ -121,14 +124,16 @@ def leave(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> No
         RuntimeVersionHttpInterceptor(component_name="SuperNode"),
         NodeAuthHttpInterceptor(*keys),
     ]
-    with (
-        suppress(Exception),
-        FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors) as client,
-    ):
-        client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
+    connection = FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors)
+    try:
+        with connection as client:
+            client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
+    except Exception:
+        # at worst the node waits for that minute
+        log.warning("the SuperLink could not be told that this node's former process is gone", exc_info=True)
 
 
-def executor() -> None:
+def run_superexec() -> None:
     """Run the SuperExec with forks. On a client only our own ClientApp runs, whatever a server may send."""
     from flwr.supercore.cli import flower_superexec
     from flwr.supercore.superexec import run_superexec
@@ -136,14 +141,14 @@ def executor() -> None:
 
     from prunefl.engines.flower.client_app import app
 
-    quicken()
-    change(run_superexec, get_executor=lambda *_, **__: ForkExecutor())
-    change(run_clientapp, install_from_fab=lambda *_, **__: None)
-    change(run_clientapp, get_load_client_app_fn=lambda **_: lambda *__: app)
+    shorten_waits()
+    patch(run_superexec, get_executor=lambda *_, **__: ForkExecutor())
+    patch(run_clientapp, install_from_fab=lambda *_, **__: None)
+    patch(run_clientapp, get_load_client_app_fn=lambda **_: lambda *__: app)
     flower_superexec()
 
 
-KINDS: dict[str, Callable[[], None]] = {"link": link, "node": node, "executor": executor}
+KINDS = {"link": run_superlink, "node": run_supernode, "executor": run_superexec}
 
 
 def fork(kind: str, arguments: list[str]) -> int:
@@ -189,14 +194,14 @@ def watch(children: list[int], commands: list[list[str]]) -> int:
     started = time.time()
     while True:
         number, status = os.wait()
-        if number != children[0] or commands[0][0] != "node" or not connected_since(started):
+        if number != children[0] or commands[0][0] != "node" or not has_connected_since(started):
             return os.waitstatus_to_exitcode(status)
         time.sleep(1.0)
         started = time.time()
         children[0] = fork(commands[0][0], commands[0][1:])
 
 
-def connected_since(started: float) -> bool:
+def has_connected_since(started: float) -> bool:
     """Return whether the SuperNode has been connected since then."""
     file = Path(os.environ[NODE_FILE])
     return file.exists() and file.stat().st_mtime >= started

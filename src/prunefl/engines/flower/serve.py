@@ -3,7 +3,6 @@
 import secrets
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import httpx
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.engines.flower import control, keys
+from prunefl.engines.flower import Say, control, keys
 from prunefl.engines.flower.processes import QUIET, SECRET_FILE
-from prunefl.engines.flower.supervise import Crew, Stopped, crew, last_words
+from prunefl.engines.flower.supervise import ProcessGroup, Stopped, run_group, tail
 from prunefl.system.files import write_private
 from prunefl.system.locks import hold
 
@@ -21,7 +20,7 @@ START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Service:
+class ServerOptions:
     """What a server is started with.
 
     Attributes:
@@ -39,22 +38,20 @@ class Service:
     resume: bool = False
 
 
-def serve(service: Service, say: Callable[[str], None]) -> None:
+def serve(options: ServerOptions, say: Say) -> None:
     """Run the federation to its end; ValueError in one line if it cannot."""
     register = {}
-    if service.keys is not None:
-        keys.check_server_files(service.keys)
-        register = keys.read_register(service.keys)
-    refuse_taken_port(service.host, service.port)
-    with hold(service.folder):
-        secret = write_private(service.folder / ".secret", secrets.token_bytes(32))
-        environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(service.folder / "flower")}
+    if options.keys is not None:
+        keys.check_server_files(options.keys)
+        register = keys.read_register(options.keys)
+    refuse_taken_port(options.host, options.port)
+    with hold(options.folder):
+        secret = write_private(options.folder / ".secret", secrets.token_bytes(32))
+        environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(options.folder / "flower")}
         try:
-            with crew(service.folder / "logs", environment) as members:
-                members.start(
-                    "flower", ["prunefl.engines.flower.processes", *link_arguments(service, secret)]
-                )
-                _run(service, members, register, secret, say)
+            with run_group(options.folder / "logs", environment) as group:
+                group.start("flower", ["prunefl.engines.flower.processes", *link_arguments(options, secret)])
+                _run(options, group, register, secret, say)
         except Stopped as stopped:
             say(f"stopped by {stopped}; go on later with --resume")
         finally:
@@ -62,30 +59,30 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
 
 
 def _run(
-    service: Service, members: Crew, register: dict[int, str], secret: Path, say: Callable[[str], None]
+    options: ServerOptions, group: ProcessGroup, register: dict[int, str], secret: Path, say: Say
 ) -> None:
-    log = service.folder / "logs" / "flower.log"
-    roots = service.keys / "ca.pem" if service.keys else None
-    address = f"{local_address(service.host)}:{service.port}"
+    log = options.folder / "logs" / "flower.log"
+    roots = options.keys / "ca.pem" if options.keys else None
+    address = f"{local_address(options.host)}:{options.port}"
     try:
-        control.wait_until_healthy(address, roots, START_SECONDS, members.ended)
+        control.wait_until_healthy(address, roots, START_SECONDS, group.find_ended)
     except ValueError as error:
-        raise ValueError(f"{error}: {last_words(log)}; see {log}") from None
-    written = service.folder / "server.toml"
-    write_private(written, settings.dump(service.config).encode())
-    options: dict[str, str | bool] = {
+        raise ValueError(f"{error}: {tail(log)}; see {log}") from None
+    written = options.folder / "server.toml"
+    write_private(written, settings.dump(options.config).encode())
+    run_config: dict[str, str | bool] = {
         "config": str(written.resolve()),
-        "folder": str(service.folder.resolve()),
-        "resume": service.resume,
+        "folder": str(options.folder.resolve()),
+        "resume": options.resume,
     }
     with control.connect(address, secret.read_bytes(), roots) as client:
         start = log.stat().st_size
-        run = control.start_run(client, register, options)
-        say(f"listening on {service.host}:{service.port}, {len(register) or 'any'} clients may join")
+        run = control.start_run(client, register, run_config)
+        say(f"listening on {options.host}:{options.port}, {len(register) or 'any'} clients may join")
         while True:
-            start = _show(log, start, say)
-            if members.ended():
-                raise ValueError(f"Flower ended unexpectedly: {last_words(log)}; see {log}")
+            start = _pass_on(log, start, say)
+            if group.find_ended():
+                raise ValueError(f"Flower ended unexpectedly: {tail(log)}; see {log}")
             try:
                 status, how, why = control.run_status(client, run)
             except httpx.TransportError:
@@ -93,14 +90,14 @@ def _run(
                 time.sleep(1.0)
                 continue
             if status == "finished":
-                _show(log, start, say)
+                _pass_on(log, start, say)
                 if how != "completed":
-                    raise ValueError(f"{_reason(why)}; see {log}")
+                    raise ValueError(f"{_strip_reason(why)}; see {log}")
                 return
             time.sleep(1.0)
 
 
-def _show(log: Path, start: int, say: Callable[[str], None]) -> int:
+def _pass_on(log: Path, start: int, say: Say) -> int:
     """Pass on what the run has said since; return where to look next time."""
     with log.open("rb") as file:
         file.seek(start)
@@ -112,31 +109,20 @@ def _show(log: Path, start: int, say: Callable[[str], None]) -> int:
     return start + whole
 
 
-def _reason(details: str) -> str:
+def _strip_reason(details: str) -> str:
     return details.removeprefix("ServerApp failed with exception: ").strip() or "the run failed"
 
 
-def link_arguments(service: Service, secret: Path) -> list[str]:
+def link_arguments(options: ServerOptions, secret: Path) -> list[str]:
     """Return the arguments of SuperLink and SuperExec."""
-    address = f"{local_address(service.host)}:{service.port}"
+    address = f"{local_address(options.host)}:{options.port}"
     common = ["--superexec-auth-secret-file", str(secret)]
-    place = ["--host", service.host, "--port", str(service.port), "--isolation", "process", *common]
-    if service.keys is None:
-        return [
-            "link",
-            *place,
-            "--insecure",
-            "--",
-            "executor",
-            "--runtime-api-address",
-            address,
-            "--insecure",
-            *common,
-        ]
-    folder = service.keys
-    files = ["--ssl-certfile", str(folder / "server.pem"), "--ssl-keyfile", str(folder / "server.key")]
-    files += ["--ssl-ca-certfile", str(folder / "ca.pem"), "--enable-supernode-auth"]
-    trust = ["--root-certificates", str(folder / "ca.pem")]
+    place = ["--host", options.host, "--port", str(options.port), "--isolation", "process", *common]
+    files, trust = ["--insecure"], ["--insecure"]
+    if (folder := options.keys) is not None:
+        files = ["--ssl-certfile", str(folder / "server.pem"), "--ssl-keyfile", str(folder / "server.key")]
+        files += ["--ssl-ca-certfile", str(folder / "ca.pem"), "--enable-supernode-auth"]
+        trust = ["--root-certificates", str(folder / "ca.pem")]
     return ["link", *place, *files, "--", "executor", "--runtime-api-address", address, *trust, *common]
 
 

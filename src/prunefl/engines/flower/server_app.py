@@ -1,157 +1,39 @@
-"""The ServerApp: a run as everywhere else, with the courier as its engine."""
+"""The ServerApp: hands Flower's grid to whoever wires the run together, which is a floor above."""
 
 import json
-import math
-import secrets
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.data import Federation
-from prunefl.engines.flower.agreement import facts_of
-from prunefl.engines.flower.courier import Courier, Terms
 from prunefl.engines.flower.forks import die_with_parent
-from prunefl.engines.flower.letters import Letter, seal
-from prunefl.engines.flower.post import Post
-from prunefl.engines.flower.roll import Roll
-from prunefl.engines.flower.status import Status
-from prunefl.engines.flower.supervise import Backoff
-from prunefl.rounds.server import Setup, whole_order
-from prunefl.rounds.updates import RoundFailed
-from prunefl.runs.api import build_model, load_data, prepare
-from prunefl.runs.records import Record
-from prunefl.runs.runner import execute
-from prunefl.system.files import write_atomically
 
-NAME_FILE = "run-name.txt"
+__all__ = ["Grid", "RunOnGrid", "make_server_app"]
 
-app = ServerApp()
+RunOnGrid = Callable[[Grid, Config, Path, Mapping[int, int], bool], None]
+"""Runs a config on a grid in a folder, with node -> client of the registered keys, perhaps resumed."""
 
 
-@app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run the config that the run's options name; see `prunefl server`."""
-    die_with_parent()
-    options = context.run_config
-    config = settings.load(Path(str(options["config"])))
-    nodes = json.loads(str(options["nodes"]) or "{}")
-    keys = {int(node): int(client) for node, client in nodes.items()}
-    run(grid, config, Path(str(options["folder"])), keys, bool(options["resume"]))
+def make_server_app(run: RunOnGrid) -> ServerApp:
+    """Return the app that runs the config which the run's options name; see `prunefl server`."""
+    app = ServerApp()
 
-
-@dataclass(frozen=True)
-class Remote:
-    """A client's share as the server knows it: by its size. The samples are where they belong."""
-
-    num_samples: int
-
-    def __len__(self) -> int:
-        return self.num_samples
-
-    def batch(
-        self, indices: torch.Tensor, generator: torch.Generator | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Refuse: no sample leaves its client."""
-        raise RuntimeError("a client's samples are not at the server")
-
-
-def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
-    """Run all rounds with real clients and leave in the folder what every run leaves."""
-    torch.set_num_threads(config.run.threads)
-    federation = load_data(config)
-    say(f"data: {federation.cut}")
-    model = build_model(config, federation)
-    setup = prepare(model, federation, config)
-    # as prepared: a limit of memory has become one of density, which initial pruning keeps
-    text = settings.dump(setup.config)
-    name = run_name(folder, resume)
-    hello = Letter("hello", {"run": name, "config": text, "facts": facts_of(federation, setup.template)})
-    status = Status(folder, config.run.rounds)
-    terms = Terms(config.server.quorum, config.server.deadline, name, text)
-    with Post(grid, max_reply_bytes(setup)) as post:
-        clients = len(federation.clients)
-        roll = Roll(post, clients, keys, seal(hello), max(120.0, config.server.deadline), say)
-        status.members = roll.members
-        courier = Courier(post, roll, terms, partial(whole_order, setup), say, status.write)
-        status.phase = "waiting for clients"
-        courier.muster()
-        status.phase = "training"
-        setup = with_real_sizes(setup, roll, federation)
-        _execute(setup, courier, federation, folder, resume, status)
-        status.phase = "finished"
-        status.write(now=True)
-        courier.say_farewell()
-
-
-def _execute(
-    setup: Setup, courier: Courier, federation: Federation, folder: Path, resume: bool, status: Status
-) -> None:
-    """Execute the run; a round in which too many updates were bad is done again from the last checkpoint."""
-
-    def on_record(record: Record) -> None:
-        status.record = record
-        for client, why in record.get("refused", {}).items():
-            if why != "no reply":
-                courier.refuse(int(client), why)
-        status.write(now=True)
-        say(_words(record))
-
-    backoff = Backoff()
-    while True:
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        die_with_parent()
+        options = context.run_config
+        config = settings.load(Path(str(options["config"])))
+        nodes = json.loads(str(options["nodes"]) or "{}")
+        keys = {int(node): int(client) for node, client in nodes.items()}
         try:
-            execute(setup, courier, federation.test, federation.name, folder, resume, on_record)
-            return
-        except RoundFailed as error:
-            for client, why in error.refused.items():
-                courier.refuse(client, why)
-            wait = backoff.next()
-            say(f"{error}; again from the last checkpoint in {wait:.0f} s")
-            time.sleep(wait)
-            resume = True
+            run(grid, config, Path(str(options["folder"])), keys, bool(options["resume"]))
+        except (ValueError, OSError):
+            raise
+        except Exception as error:
+            # Flower logs the traceback, and tells `prunefl server` the words alone
+            raise RuntimeError(f"internal error of the server: {type(error).__name__}: {error}") from error
 
-
-def run_name(folder: Path, resume: bool) -> str:
-    """Return what clients know the run by: made up when it begins, kept in its folder while it is resumed."""
-    kept = folder / NAME_FILE
-    if resume and kept.exists():
-        return kept.read_text().strip()
-    name = secrets.token_hex(8)
-    write_atomically(kept, name.encode())
-    return name
-
-
-def with_real_sizes(setup: Setup, roll: Roll, federation: Federation) -> Setup:
-    """Return the setup with D_n as the clients report it; the config's own where one has not come yet."""
-    sizes = [
-        roll.members[client].num_samples or len(share) for client, share in enumerate(federation.clients)
-    ]
-    return replace(setup, num_samples=sizes)
-
-
-def max_reply_bytes(setup: Setup) -> int:
-    """Return more than any honest reply needs: weights and a statistic at full precision, and the pattern."""
-    elements = sum(math.prod(shape) for shape in setup.template.shapes)
-    return 16 * elements + (1 << 20)
-
-
-def say(words: str) -> None:
-    """Tell the user; `prunefl server` shows what this process prints."""
-    print(f"prunefl: {words}", flush=True)
-
-
-def _words(record: Record) -> str:
-    if record["kind"] != "round":
-        return f"initial pruning: density {record['density']:.4f}"
-    tested = f", accuracy {record['accuracy']:.4f}" if "accuracy" in record else ""
-    return (
-        f"round {record['round']}: loss {record['loss']:.4f}, density {record['density']:.4f}{tested}, "
-        f"{record['wall_seconds']:.2f} s"
-    )
+    return app

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
-from prunefl.engines.flower.worker import ANYTHING, Place, Worker
+from prunefl.engines.flower.session import ANYTHING, WorkerOptions
+from prunefl.engines.flower.worker import Worker
 
 
-def answer_here(letter: bytes, context: Context) -> bytes:
+def answer_here(data: bytes, context: Context) -> bytes:
     """Return the answer of the client that this virtual node is, computed in this process."""
     with tempfile.TemporaryDirectory(prefix="prunefl-") as text:
         folder = Path(text)
         _unpack(context, folder)
-        place = Place(folder, int(context.node_config["partition-id"]), allowed=(ANYTHING,))
-        answer = Worker(place, lambda words: None).answer(letter)
+        options = WorkerOptions(folder, int(context.node_config["partition-id"]), allowed=(ANYTHING,))
+        answer = Worker(options, lambda words: None).answer(data)
         _pack(context, folder)
     return answer
 

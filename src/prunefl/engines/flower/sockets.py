@@ -28,20 +28,20 @@ def listen(path: Path) -> socket.socket:
     return server
 
 
-def call(path: Path, letter: bytes, seconds: float | None = None, patience: float = 0.0) -> bytes:
-    """Return the worker's answer to a letter.
+def call(path: Path, data: bytes, seconds: float | None = None, patience: float = 0.0) -> bytes:
+    """Return the worker's answer to a message.
 
     Args:
         seconds: how long one step may take; None for as long as it takes.
         patience: seconds for which to wait for a worker that is just being started.
     """
-    with connected(path, patience) as line:
+    with connect(path, patience) as line:
         line.settimeout(seconds)
-        send(line, letter)
+        send(line, data)
         return receive(line)
 
 
-def connected(path: Path, patience: float) -> socket.socket:
+def connect(path: Path, patience: float) -> socket.socket:
     """Return a connection to the worker."""
     limit = time.monotonic() + patience
     while True:
@@ -64,13 +64,13 @@ def send(line: socket.socket, data: bytes) -> None:
 
 def receive(line: socket.socket, max_bytes: int = MAX_FRAME) -> bytes:
     """Return one frame; ConnectionError if it is cut off, ValueError if it would be too long."""
-    (size,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
+    (size,) = _LENGTH.unpack(_receive_exactly(line, _LENGTH.size))
     if size > max_bytes:
         raise ValueError(f"a frame of {size} bytes, must be <= {max_bytes}")
-    return _exactly(line, size)
+    return _receive_exactly(line, size)
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
+def _receive_exactly(line: socket.socket, size: int) -> bytes:
     data = bytearray(size)
     view, got = memoryview(data), 0
     while got < size:

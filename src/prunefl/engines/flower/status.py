@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 # Reading a status must not take the seconds that torch takes to load.
 if TYPE_CHECKING:
-    from prunefl.engines.flower.roll import Member
-    from prunefl.runs.records import Record
+    from prunefl.engines.flower.membership import Member
 
 FILE = "status.json"
 
@@ -23,7 +22,7 @@ class Status:
     rounds: int
     members: "Mapping[int, Member]" = field(default_factory=dict)
     phase: str = "starting"
-    record: "Record" = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
     written: float = 0.0
 
     def write(self, now: bool = False) -> None:
@@ -47,19 +46,19 @@ class Status:
             "bytes_up": total.get("bytes_up", 0),
             "bytes_down": total.get("bytes_down", 0),
             "updated": time.time(),
-            "nodes": [_node(member) for member in self.members.values()],
+            "nodes": [_describe(member) for member in self.members.values()],
         }
 
 
-def _node(member: "Member") -> dict[str, Any]:
+def _describe(member: "Member") -> dict[str, Any]:
     return {
         "client": member.client,
-        "there": member.there,
+        "online": member.online,
         "overdue": member.overdue,
-        "last_seen": member.seen,
+        "last_seen": member.last_seen,
         "samples": member.num_samples,
         "left_out": member.refusals,
-        "trouble": member.trouble,
+        "refusal": member.refusal,
     }
 
 

@@ -1,5 +1,6 @@
 """Start processes, keep them in sight, and leave none behind."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,12 +16,12 @@ GRACE = 5.0
 
 
 @dataclass
-class Crew:
+class ProcessGroup:
     """The processes of one command, in the order in which they were started."""
 
     logs: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str, arguments: Sequence[str], show: bool = False) -> subprocess.Popen[bytes]:
         """Start `python -m ARGUMENTS`, its output in logs/NAME.log (or shown to the user), and return it."""
@@ -35,21 +36,21 @@ class Crew:
                 env={**os.environ, **self.environment},
                 process_group=0,
             )
-        self.members[name] = process
+        self.processes[name] = process
         return process
 
-    def ended(self) -> list[str]:
+    def find_ended(self) -> list[str]:
         """Return the names of those that are no longer running."""
-        return [name for name, process in self.members.items() if process.poll() is not None]
+        return [name for name, process in self.processes.items() if process.poll() is not None]
 
     def stop(self, *names: str) -> None:
         """End the named ones (all, if none is named), last started first, and everything they started."""
-        chosen = [name for name in reversed(self.members) if not names or name in names]
+        chosen = [name for name in reversed(self.processes) if not names or name in names]
         for name in chosen:
-            signal_group(self.members[name], signal.SIGTERM)
+            signal_group(self.processes[name], signal.SIGTERM)
         limit = time.monotonic() + GRACE
         for name in chosen:
-            process = self.members.pop(name)
+            process = self.processes.pop(name)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, limit - time.monotonic()))
             # Whatever is left in the group, the leader's orphans too.
@@ -68,26 +69,26 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def crew(logs: Path, environment: Mapping[str, str]) -> Iterator[Crew]:
-    """Give a crew that is gone when the block is left, in whatever way: end, error, Ctrl-C, SIGTERM."""
+def run_group(logs: Path, environment: Mapping[str, str]) -> Iterator[ProcessGroup]:
+    """Give a group of processes that is gone when the block is left, in whatever way: end, error, Ctrl-C, SIGTERM."""
 
     def stop(number: int, _frame: object) -> None:
         raise Stopped(signal.Signals(number).name)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, stop) for number in numbers}
-    members = Crew(logs, environment)
+    group = ProcessGroup(logs, environment)
     try:
-        yield members
+        yield group
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
-        members.stop()
+        group.stop()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def last_words(log: Path, lines: int = 3) -> str:
+def tail(log: Path, lines: int = 3) -> str:
     """Return the end of a log, for a message that says why a process ended."""
     if not log.exists():
         return ""
@@ -115,9 +116,3 @@ class Backoff:
         )
         self.since = now
         return self.wait
-
-
-def show(words: str) -> None:
-    """Print a line at once, also into a pipe."""
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()

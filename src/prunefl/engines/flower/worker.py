@@ -1,210 +1,139 @@
-"""The resident worker: torch, the model and the data stay loaded here while messages come and go."""
+"""The resident worker: the network and the data stay loaded here while messages come and go."""
 
+import logging
 import os
 import sys
-import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
-import torch
-
-from prunefl import config as settings
-from prunefl import wire
-from prunefl.config import Config
-from prunefl.core.masks import prunable_names
-from prunefl.data import Federation, Samples
-from prunefl.engines.flower import sockets
-from prunefl.engines.flower.agreement import Facts, differences, facts_of
-from prunefl.engines.flower.client_store import ClientStore
+from prunefl.engines.flower import Say, sockets
+from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
-from prunefl.engines.flower.letters import Letter, LetterError, seal, unseal
-from prunefl.engines.flower.orders import reply_letter, text, to_order
-from prunefl.local.torch_backend.memory import keep_freed_memory
-from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.engines.flower.handshake import find_difference
+from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.rounds.client import handle
-from prunefl.runs.api import build_model, load_data
-from prunefl.runs.checkpoint import KEPT
-from prunefl.system.files import write_atomically
+from prunefl.runs.checkpoint import write_atomically
+from prunefl.wire import WireError
 
-ANYTHING = "*"
-"""Allows all that the server says: for clients that are on the server's own machine."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where this client works.
-
-    Attributes:
-        folder: its state, kept over restarts.
-        client: its number in the federation.
-        data_dir: its data; "" for data/NAME. A server has no say in it.
-        allowed: functions that a server may name here as its model or data, as package.module:function.
-    """
-
-    folder: Path
-    client: int
-    data_dir: str = ""
-    allowed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What is loaded for one run."""
-
-    run: str
-    config: Config
-    data: Samples
-    trainer: Trainer
-    store: ClientStore
-    facts: Facts
+log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Answers letters. `farewell` becomes True when the server says that the run is over."""
+    """Answers envelopes. `ended` becomes True when the server says that the run is over."""
 
-    def __init__(self, place: Place, say: Callable[[str], None]) -> None:
-        self.place, self._say = place, say
-        self._bench: Bench | None = None
-        self.farewell = False
-        self._set_up_again()
+    def __init__(self, options: WorkerOptions, say: Say) -> None:
+        self.options, self._say = options, say
+        self._session: Session | None = None
+        self._kept = options.folder / "run.toml"
+        self.ended = False
+        self._reopen_session()
 
     def answer(self, data: bytes) -> bytes:
-        """Return the answer to a letter; whatever goes wrong is told to the server in one line."""
+        """Return the sealed answer to a sealed envelope; whatever goes wrong is told to the server in one line."""
         try:
-            letter = unseal(data)
-            handler = {"hello": self._hello, "order": self._order, "farewell": self._farewell}.get(
-                letter.kind
-            )
-            if handler is None:
-                raise LetterError(f"a letter of kind {letter.kind!r}; are both sides of the same version?")
-            return seal(handler(letter))
-        except (ValueError, OSError, RuntimeError, MemoryError) as error:
-            what = " ".join(f"{error}".split())[:500] or type(error).__name__
-            self._say(f"trouble: {what}")
-            return seal(Letter("trouble", {"what": what}))
+            return seal(self._handle(unseal(data)))
+        except (EnvelopeError, WireError, SessionError) as error:
+            what = one_line(str(error))
+        except Exception as error:
+            # not the server's doing: the traceback stays here, where it can be looked into
+            log.exception("internal error")
+            what = one_line(f"internal error of this client, see its log: {type(error).__name__}: {error}")
+        self._say(f"error: {what}")
+        return seal(Envelope("error", {"what": what}))
 
-    def _hello(self, letter: Letter) -> Letter:
+    def _handle(self, envelope: Envelope) -> Envelope:
+        handlers = {"hello": self._join_run, "order": self._follow_order, "end": self._end_run}
+        if envelope.kind not in handlers:
+            raise EnvelopeError(f"{envelope.kind!r} is not known here; are both sides of the same version?")
+        return handlers[envelope.kind](envelope)
+
+    def _join_run(self, envelope: Envelope) -> Envelope:
         """Get ready for a run and say who we are."""
-        run = text(letter.values, "run")
-        bench = self._set_up(run, text(letter.values, "config"))
-        problem = differences(letter.values.get("facts"), bench.facts)
+        run = read_text(envelope.values, "run")
+        session = self._open_session(run, read_text(envelope.values, "config"))
+        problem = find_difference(envelope.values.get("facts"), session.facts)
         if problem:
-            self._bench = None
-            raise ValueError(problem)
-        self._say(f"joined run {run} as client {self.place.client} with {len(bench.data)} samples")
-        return Letter("here", {"client": self.place.client, "num_samples": len(bench.data)})
+            self._session = None
+            raise SessionError(problem)
+        self._say(f"joined run {run} as client {self.options.client} with {len(session.data)} samples")
+        return Envelope("joined", {"client": self.options.client, "num_samples": len(session.data)})
 
-    def _order(self, letter: Letter) -> Letter:
+    def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train as ordered; ask for the whole state if the order speaks of what we do not have."""
-        run, text_of_config = text(letter.values, "run"), text(letter.values, "config")
-        if self._bench is None or self._bench.run != run:
-            if not text_of_config:
-                return Letter("whole")
-            self._set_up(run, text_of_config)
-        bench = self._bench
-        assert bench is not None
-        order = to_order(letter)
-        state = bench.store.before(order.round)
+        run, config_text = read_text(envelope.values, "run"), read_text(envelope.values, "config")
+        session = self._session
+        if session is None or session.run != run:
+            if not config_text:
+                return Envelope("state_wanted")
+            session = self._open_session(run, config_text)
+        order = decode_order(envelope)
+        state = session.store.before(order.round)
         try:
-            reply, after = handle(order, self.place.client, state, bench.data, bench.trainer, bench.config)
-        except wire.WireError as error:
+            reply, after = handle(
+                order, self.options.client, state, session.data, session.trainer, session.config
+            )
+        except WireError as error:
             if error.reason != "digest":
                 raise
             self._say(f"round {order.round}: {error}; asking for the whole state")
-            return Letter("whole")
-        bench.store.save(order.round, after)
+            return Envelope("state_wanted")
+        session.store.save(order.round, after)
         self._say(
             f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
         )
-        return reply_letter(reply)
+        return encode_reply(reply)
 
-    def _farewell(self, letter: Letter) -> Letter:
-        self.farewell = True
+    def _end_run(self, envelope: Envelope) -> Envelope:
+        self.ended = True
         self._say("the run is over")
-        return Letter("farewell")
+        return Envelope("end")
 
-    def _set_up(self, run: str, config_text: str) -> Bench:
-        """Load data and model for a run, unless they are; the config is kept for a restart."""
-        if self._bench is not None and self._bench.run == run:
-            return self._bench
-        bench = make_bench(self.place, run, config_text)
-        kept = self.place.folder / "run.toml"
-        if not kept.exists() or _run_of(kept.read_text()) != run:
-            bench.store.clear()
-        write_atomically(kept, f"# run {run}\n{config_text}".encode())
-        self._bench = bench
-        return bench
+    def _open_session(self, run: str, config_text: str) -> Session:
+        """Load data and network for a run, unless they are; the config is kept for a restart."""
+        if self._session is not None and self._session.run == run:
+            return self._session
+        session = open_session(self.options, run, config_text)
+        if not self._kept.exists() or _read_run(self._kept.read_text()) != run:
+            session.store.clear()
+        write_atomically(self._kept, f"# run {run}\n{config_text}".encode())
+        self._session = session
+        return session
 
-    def _set_up_again(self) -> None:
+    def _reopen_session(self) -> None:
         """After a restart, be ready before the first message."""
-        kept = self.place.folder / "run.toml"
-        if kept.exists():
-            try:
-                self._bench = make_bench(self.place, _run_of(kept.read_text()), kept.read_text())
-            except (ValueError, OSError) as error:
-                self._say(f"{kept}: {error}; waiting for the server's config")
+        if not self._kept.exists():
+            return
+        text = self._kept.read_text()
+        try:
+            self._session = open_session(self.options, _read_run(text), text)
+        except SessionError as error:
+            self._say(f"{self._kept}: {error}; waiting for the server's config")
 
 
-def _run_of(text: str) -> str:
+def _read_run(text: str) -> str:
     return text.partition("\n")[0].removeprefix("# run ").strip()
 
 
-def make_bench(place: Place, run: str, config_text: str) -> Bench:
-    """Return everything loaded that a client needs for a run."""
-    config = settings.from_tables(tomllib.loads(config_text))
-    if ANYTHING not in place.allowed:
-        config = within_bounds(config, place)
-    federation, trainer = loaded(config)
-    clients = len(federation.clients)
-    if not 0 <= place.client < clients:
-        raise ValueError(f"--partition {place.client}, must be < data.clients={clients}")
-    store = ClientStore(place.folder / "rounds", keep=KEPT * config.run.checkpoint_every)
-    facts = facts_of(federation, trainer.template)
-    return Bench(run, config, federation.clients[place.client], trainer, store, facts)
-
-
-def within_bounds(config: Config, place: Place) -> Config:
-    """Return the config with this machine's own folders; refuses code that this client did not allow."""
-    for key, name in (("model.name", config.model.name), ("data.name", config.data.name)):
-        if ":" in name and name not in place.allowed:
-            raise ValueError(
-                f"{key}={name!r}: the server wants code of this machine to be run; allow it with --allow {name}"
-            )
-    return replace(config, data=replace(config.data, dir=place.data_dir, cache=""))
-
-
-@lru_cache(maxsize=1)
-def loaded(config: Config) -> tuple[Federation, Trainer]:
-    """Return data and model, loaded once for all clients that this process may be."""
-    torch.set_num_threads(config.run.threads)
-    keep_freed_memory()
-    federation = load_data(config)
-    model = build_model(config, federation)
-    template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
-    batch_shape = (config.training.batch_size, *federation.input_shape)
-    return federation, Trainer(model, template, federation.classes, batch_shape)
-
-
 def serve(worker: Worker, socket_path: Path) -> None:
-    """Answer letters one at a time until the run is over."""
+    """Answer messages one at a time until the run is over."""
     with sockets.listen(socket_path) as server:
-        while not worker.farewell:
+        while not worker.ended:
             line, _ = server.accept()
             with line:
                 try:
                     sockets.send(line, worker.answer(sockets.receive(line)))
                 except (OSError, ValueError) as error:
-                    print(f"a message was lost on the way: {error}", flush=True)
+                    log.warning("a message was lost on the way: %s", error)
 
 
 def main() -> None:
     """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
     die_with_parent()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
-    place = Place(Path(folder), int(client), data_dir, tuple(allowed))
-    worker = Worker(place, lambda words: print(words, flush=True))
+    options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed))
+    # standard output is what `prunefl client` shows; the log is standard error
+    worker = Worker(options, lambda words: print(words, flush=True))
     serve(worker, Path(socket_path))
     sys.stdout.flush()
     os._exit(0)

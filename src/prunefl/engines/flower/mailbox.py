@@ -1,16 +1,20 @@
-"""Letters over Flower's Grid. An answer that hangs on its way must not keep back the others."""
+"""Messages over Flower's Grid. An answer that hangs on its way must not keep back the others."""
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from prunefl.engines.flower.carriage import from_records, to_records
-from prunefl.engines.flower.letters import one_line
+from prunefl.engines.flower.chunks import from_records, to_records
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, unseal
+
+log = logging.getLogger(__name__)
 
 THREADS = 32
 GROUPS = 8
@@ -26,37 +30,46 @@ STALL = 10.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one letter: bytes, or why there are none."""
+    """What came back for one message: bytes, or why there are none."""
 
     message: str
     content: bytes = b""
-    trouble: str = ""
+    error: str = ""
+
+    def open(self) -> Envelope:
+        """Return the envelope that came; EnvelopeError if none did, or one that reports an error."""
+        if self.error:
+            raise EnvelopeError(self.error)
+        envelope = unseal(self.content)
+        if envelope.kind == "error":
+            raise EnvelopeError(one_line(str(envelope.values.get("what"))))
+        return envelope
 
 
-class Post:
-    """Sends letters to nodes and fetches the answers. Use as a context manager."""
+class Mailbox:
+    """Sends sealed envelopes to nodes and fetches the answers. Use as a context manager."""
 
     def __init__(self, grid: Grid, max_bytes: int) -> None:
         self._grid, self._max_bytes = grid, max_bytes
-        self._pool = ThreadPoolExecutor(THREADS, "post")
+        self._pool = ThreadPoolExecutor(THREADS, "mailbox")
         self._open: set[str] = set()
         self._jobs: dict[Future[list[Answer]], tuple[Sequence[str], float]] = {}
 
-    def online(self) -> dict[int, str]:
+    def list_online(self) -> dict[int, str]:
         """Return the nodes that are there, each with the time since when: a new time means a new process."""
         nodes: Iterable[Any] = getattr(self._grid, "get_nodes", list)()
         found = {node.node_id: str(node.last_activated_at) for node in nodes}
         # Under Flower's simulation nodes are never away and have no such time.
         return found or dict.fromkeys(self._grid.get_node_ids(), "")
 
-    def send(self, letters: Mapping[int, bytes], seconds: float, group: str) -> dict[int, str]:
-        """Send each node its letter, to be answered within so many seconds; return the messages' names."""
+    def send(self, sealed: Mapping[int, bytes], seconds: float, group: str) -> dict[int, str]:
+        """Send each node its bytes, to be answered within so many seconds; return the messages' names."""
         messages = [
-            Message(to_records(letter), node, "train", ttl=seconds, group_id=group)
-            for node, letter in letters.items()
+            Message(to_records(data), node, "train", ttl=seconds, group_id=group)
+            for node, data in sealed.items()
         ]
         names = list(self._grid.push_messages(messages)) if messages else []
-        sent = {node: name for node, name in zip(letters, names, strict=False) if name}
+        sent = {node: name for node, name in zip(sealed, names, strict=False) if name}
         self._open.update(sent.values())
         return sent
 
@@ -67,7 +80,7 @@ class Post:
             del self._jobs[job]
             hanging = {name for names, _ in self._jobs.values() for name in names}
             # Who asks for an answer that another fetch is just bringing hears that there is none.
-            good = [answer for answer in job.result() if not answer.trouble or answer.message not in hanging]
+            good = [answer for answer in job.result() if not answer.error or answer.message not in hanging]
             answers += [answer for answer in good if answer.message in self._open]
             self._open -= {answer.message for answer in good}
         self._look_for_more(time.monotonic())
@@ -89,23 +102,30 @@ class Post:
 
     def _pull(self, names: Sequence[str]) -> list[Answer]:
         try:
-            return [self._answer(message) for message in self._grid.pull_messages(names)]
+            messages = list(self._grid.pull_messages(names))
+        except httpx.TransportError as error:
+            # between us and our own SuperLink: no node's doing, and the answers are still there
+            log.warning("answers cannot be fetched now: %s", error)
+            return []
         except Exception as error:
-            # Whatever a node sent, or Flower made of it, ends here: it is that node's loss alone.
-            if len(names) == 1:
-                return [Answer(names[0], trouble=one_line(f"{type(error).__name__}: {error}"))]
-            return [answer for name in names for answer in self._pull([name])]
+            # What Flower raises over the bytes of one node must not cost the others their answers.
+            if len(names) > 1:
+                return [answer for name in names for answer in self._pull([name])]
+            log.exception("Flower cannot read the answer to message %s", names[0])
+            words = one_line(f"Flower cannot read its answer: {type(error).__name__}: {error}")
+            return [Answer(names[0], error=words)]
+        return [self._read(message) for message in messages]
 
-    def _answer(self, message: Message) -> Answer:
+    def _read(self, message: Message) -> Answer:
         name = message.metadata.reply_to_message_id
         if message.has_error():
-            return Answer(name, trouble=one_line(message.error.reason or f"error {message.error.code}"))
+            return Answer(name, error=one_line(message.error.reason or f"error {message.error.code}"))
         try:
             return Answer(name, from_records(message.content, self._max_bytes))
         except ValueError as error:
-            return Answer(name, trouble=one_line(str(error)))
+            return Answer(name, error=one_line(str(error)))
 
-    def __enter__(self) -> "Post":
+    def __enter__(self) -> "Mailbox":
         return self
 
     def __exit__(self, *_: object) -> None:

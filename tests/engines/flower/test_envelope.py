@@ -1,4 +1,4 @@
-"""Letters, records and the local line: everything comes back, and nothing else is believed."""
+"""Envelopes, records and the local line: everything comes back, and nothing else is believed."""
 
 import contextlib
 import os
@@ -11,50 +11,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunefl.engines.flower import sockets
-from prunefl.engines.flower.carriage import PIECE, from_records, to_records
-from prunefl.engines.flower.letters import Letter, LetterError, seal, unseal
+from prunefl.engines.flower.chunks import CHUNK, from_records, to_records
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal, unseal
 
 values = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=9) | st.none(), max_size=4)
-letters = st.builds(
-    Letter, st.text(max_size=9), values, st.lists(st.binary(max_size=50), max_size=8).map(tuple)
+envelopes = st.builds(
+    Envelope, st.text(max_size=9), values, st.lists(st.binary(max_size=50), max_size=8).map(tuple)
 )
 
 
-@given(letters)
-def test_a_letter_comes_back_as_it_was(letter):
-    assert unseal(seal(letter)) == letter
+@given(envelopes)
+def test_an_envelope_comes_back_as_it_was(envelope):
+    assert unseal(seal(envelope)) == envelope
 
 
-@given(letters, st.data())
-def test_a_damaged_letter_is_an_error_or_another_letter_never_a_crash(letter, data):
-    sealed = bytearray(seal(letter))
+@given(envelopes, st.data())
+def test_a_damaged_envelope_is_an_error_or_another_envelope_never_a_crash(envelope, data):
+    sealed = bytearray(seal(envelope))
     for _ in range(data.draw(st.integers(1, 4))):
         sealed[data.draw(st.integers(0, len(sealed) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(LetterError):
-        assert isinstance(unseal(bytes(sealed)), Letter)
+    with contextlib.suppress(EnvelopeError):
+        assert isinstance(unseal(bytes(sealed)), Envelope)
 
 
-@given(letters, st.integers(1, 30))
-def test_a_letter_that_is_cut_or_too_long_is_refused(letter, count):
-    sealed = seal(letter)
-    with pytest.raises(LetterError):
+@given(envelopes, st.integers(1, 30))
+def test_an_envelope_that_is_cut_or_too_long_is_refused(envelope, count):
+    sealed = seal(envelope)
+    with pytest.raises(EnvelopeError):
         unseal(sealed[:-count])
-    with pytest.raises(LetterError):
+    with pytest.raises(EnvelopeError):
         unseal(sealed + b"x" * count)
 
 
-def test_a_letter_that_announces_more_than_memory_is_refused_without_taking_it():
-    sealed = bytearray(seal(Letter("order", {}, (b"abc",))))
+def test_an_envelope_that_announces_more_than_memory_is_refused_without_taking_it():
+    sealed = bytearray(seal(Envelope("order", {}, (b"abc",))))
     sealed[12:20] = (1 << 60).to_bytes(8, "little")
-    with pytest.raises(LetterError, match="announces"):
+    with pytest.raises(EnvelopeError, match="announces"):
         unseal(bytes(sealed))
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
-def test_bytes_cross_flowers_records_in_pieces(size):
+@pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+def test_bytes_cross_flowers_records_in_chunks(size):
     content = os.urandom(size)
     records = to_records(content)
-    assert len(records) == max(1, -(-size // PIECE))
+    assert len(records) == max(1, -(-size // CHUNK))
     assert from_records(records, size) == content
 
 

@@ -1,17 +1,19 @@
 """What both sides must have in common, compared before the first round instead of failing in it."""
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prunefl import wire
-from prunefl.data import Federation
 from prunefl.system.version import VERSION
+from prunefl.wire import Template
 from prunefl.wire.format import VERSION as WIRE_VERSION
+
+if TYPE_CHECKING:
+    from prunefl.data import Federation
 
 Facts = dict[str, Any]
 
 
-def facts_of(federation: Federation, template: wire.Template) -> Facts:
+def collect_facts(federation: "Federation", template: Template) -> Facts:
     """Return what has to be equal at server and client."""
     prunable = " ".join(sorted(template.prunable)).encode()
     return {
@@ -23,7 +25,7 @@ def facts_of(federation: Federation, template: wire.Template) -> Facts:
     }
 
 
-def differences(theirs: Any, ours: Facts) -> str:
+def find_difference(theirs: Any, ours: Facts) -> str:
     """Return one line that says what differs and what to do, or ""."""
     if not isinstance(theirs, dict):
         return "the server did not say what it runs; are both sides of the same version?"
@@ -31,12 +33,12 @@ def differences(theirs: Any, ours: Facts) -> str:
         if theirs.get(name) != ours[name]:
             return (
                 f"{name} differs: the server has {theirs.get(name)}, this client {ours[name]}; "
-                f"{_remedy(name)} (prunefl {theirs.get('prunefl')} there, {ours['prunefl']} here)"
+                f"{_suggest_remedy(name)} (prunefl {theirs.get('prunefl')} there, {ours['prunefl']} here)"
             )
     return ""
 
 
-def _remedy(name: str) -> str:
+def _suggest_remedy(name: str) -> str:
     if name in ("classes", "input_shape"):
         return "give --data the same data set that the server's config names"
     return "install the same version of prunefl on both"

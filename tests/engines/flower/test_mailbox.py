@@ -1,14 +1,15 @@
-"""The post over a grid that hangs, fails and lies."""
+"""The mailbox over a grid that hangs, fails and lies."""
 
 import threading
 import time
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
-from prunefl.engines.flower import post as module
-from prunefl.engines.flower.carriage import to_records
-from prunefl.engines.flower.post import Post
+from prunefl.engines.flower import mailbox as module
+from prunefl.engines.flower.chunks import to_records
+from prunefl.engines.flower.mailbox import Mailbox
 
 
 def message(name, content=b"", error=""):
@@ -43,11 +44,11 @@ class Grid:
         return found
 
 
-def collected(post, count, seconds=10.0):
+def collected(mailbox, count, seconds=10.0):
     """Return the answers by message, once there are so many."""
     answers, limit = {}, time.monotonic() + seconds
     while len(answers) < count and time.monotonic() < limit:
-        answers |= {answer.message: answer for answer in post.fetch()}
+        answers |= {answer.message: answer for answer in mailbox.fetch()}
         time.sleep(0.02)
     return answers
 
@@ -57,34 +58,53 @@ def send(monkeypatch):
     # Flower makes messages only inside of a running app.
     monkeypatch.setattr(module, "Message", lambda *arguments, **options: (arguments, options))
 
-    def send(post, count):
-        return post.send(dict.fromkeys(range(count), b"letter"), 60.0, "1")
+    def send(mailbox, count):
+        return mailbox.send(dict.fromkeys(range(count), b"envelope"), 60.0, "1")
 
     return send
 
 
 def test_answers_come_back_under_their_messages_names(send):
-    with Post(Grid({f"m{n}": message(f"m{n}", b"%d" % n) for n in range(5)}), 100) as post:
-        assert send(post, 5) == {n: f"m{n}" for n in range(5)}
-        answers = collected(post, 5)
+    with Mailbox(Grid({f"m{n}": message(f"m{n}", b"%d" % n) for n in range(5)}), 100) as mailbox:
+        assert send(mailbox, 5) == {n: f"m{n}" for n in range(5)}
+        answers = collected(mailbox, 5)
         assert {name: answer.content for name, answer in answers.items()} == {
             f"m{n}": b"%d" % n for n in range(5)
         }
-        assert post.fetch() == []
+        assert mailbox.fetch() == []
 
 
-def test_one_that_fails_takes_no_other_with_it(send):
+def test_one_that_fails_takes_no_other_with_it(send, caplog):
     answers = {f"m{n}": message(f"m{n}", b"fine") for n in range(4)}
     answers["m1"] = KeyError("expired")
     answers["m2"] = message("m2", error="the ClientApp crashed\nwith a long story")
     answers["m3"] = message("m3", b"x" * 101)
-    with Post(Grid(answers), 100) as post:
-        send(post, 4)
-        found = collected(post, 4)
+    with Mailbox(Grid(answers), 100) as mailbox:
+        send(mailbox, 4)
+        found = collected(mailbox, 4)
     assert found["m0"].content == b"fine"
-    assert "expired" in found["m1"].trouble
-    assert found["m2"].trouble == "the ClientApp crashed with a long story"
-    assert "100 bytes allowed" in found["m3"].trouble
+    assert found["m1"].error == "Flower cannot read its answer: KeyError: 'expired'"
+    assert caplog.records[0].exc_info
+    assert found["m2"].error == "the ClientApp crashed with a long story"
+    assert "100 bytes allowed" in found["m3"].error
+
+
+def test_a_superlink_that_does_not_answer_is_no_clients_fault(send, caplog):
+    grid = Grid({"m0": httpx.ConnectError("refused")})
+    with Mailbox(grid, 100) as mailbox:
+        send(mailbox, 1)
+        assert not collected(mailbox, 1, seconds=0.3)
+        grid.answers = {"m0": message("m0", b"fine")}
+        assert collected(mailbox, 1)["m0"].content == b"fine"
+    assert "answers cannot be fetched now: refused" in caplog.text
+
+
+def test_a_bug_of_our_own_is_raised_and_not_taken_for_a_bad_answer(send, monkeypatch):
+    monkeypatch.setattr(module, "from_records", lambda *_: {}["bug"])
+    with Mailbox(Grid({"m0": message("m0")}), 100) as mailbox:
+        send(mailbox, 1)
+        with pytest.raises(KeyError, match="bug"):
+            collected(mailbox, 1)
 
 
 def test_one_that_hangs_keeps_back_the_others_for_a_moment_only(send, monkeypatch):
@@ -92,11 +112,11 @@ def test_one_that_hangs_keeps_back_the_others_for_a_moment_only(send, monkeypatc
     hanging = threading.Event()
     late = {f"m{n}": message(f"m{n}", b"late") for n in range(1, 4)}
     grid = Grid({"m0": hanging})
-    with Post(grid, 100) as post:
-        send(post, 4)
-        post.fetch()
+    with Mailbox(grid, 100) as mailbox:
+        send(mailbox, 4)
+        mailbox.fetch()
         grid.answers = {**late, "m0": hanging}
-        assert sorted(collected(post, 3)) == ["m1", "m2", "m3"]
+        assert sorted(collected(mailbox, 3)) == ["m1", "m2", "m3"]
         hanging.set()
 
 
@@ -112,20 +132,20 @@ def test_an_answer_on_its_way_is_not_given_up_for_a_second_look(send, monkeypatc
                 return [message("m0", b"content")]
             return [message("m0", error="not in the database: it has been delivered")]
 
-    with Post(Slow({}), 100) as post:
-        send(post, 1)
+    with Mailbox(Slow({}), 100) as mailbox:
+        send(mailbox, 1)
         limit = time.monotonic() + 10
         while len(looks) < 4 and time.monotonic() < limit:
-            assert post.fetch() == []
+            assert mailbox.fetch() == []
             time.sleep(0.02)
         arrived.set()
-        assert collected(post, 1)["m0"].content == b"content"
+        assert collected(mailbox, 1)["m0"].content == b"content"
 
 
 def test_what_is_forgotten_is_not_delivered(send):
-    with Post(Grid({"m0": message("m0"), "m1": message("m1")}), 100) as post:
-        send(post, 2)
-        post.forget("m0")
-        assert sorted(collected(post, 1)) == ["m1"]
+    with Mailbox(Grid({"m0": message("m0"), "m1": message("m1")}), 100) as mailbox:
+        send(mailbox, 2)
+        mailbox.forget("m0")
+        assert sorted(collected(mailbox, 1)) == ["m1"]
         time.sleep(0.1)
-        assert post.fetch() == []
+        assert mailbox.fetch() == []

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from prunefl.engines.flower.letters import Letter, LetterError, seal, unseal
-from prunefl.engines.flower.orders import order_letter, reply_letter, to_order, to_reply
+from prunefl.engines.flower.codec import decode_order, decode_reply, encode_order, encode_reply
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal, unseal
 from prunefl.rounds.messages import Ask, InitialPlan, Order, Reply, Segment
 
 PLAN = InitialPlan(200, 50, 1.5, 0.1, 5, 1000)
@@ -19,22 +19,22 @@ REPLIES = [
 ]
 
 
-def posted(letter: Letter) -> Letter:
-    return unseal(seal(letter))
+def posted(envelope: Envelope) -> Envelope:
+    return unseal(seal(envelope))
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_order_comes_back_as_it_was(order):
-    assert to_order(posted(order_letter(order, "run"))) == order
+    assert decode_order(posted(encode_order(order, "run"))) == order
 
 
 @pytest.mark.parametrize("reply", REPLIES)
 def test_a_reply_comes_back_as_it_was(reply):
-    assert to_reply(posted(reply_letter(reply)), 1) == reply
+    assert decode_reply(posted(encode_reply(reply)), 1) == reply
 
 
 def test_a_reply_counts_for_the_client_whose_key_brought_it():
-    assert to_reply(reply_letter(replace(REPLIES[0], client=0)), 2).client == 2
+    assert decode_reply(encode_reply(replace(REPLIES[0], client=0)), 2).client == 2
 
 
 @pytest.mark.parametrize(
@@ -49,27 +49,27 @@ def test_a_reply_counts_for_the_client_whose_key_brought_it():
     ],
 )
 def test_numbers_that_are_none_are_refused_by_name(name, value):
-    letter = reply_letter(REPLIES[0])
-    letter.values[name] = value
-    with pytest.raises(LetterError, match=name):
-        to_reply(posted(letter), 1)
+    envelope = encode_reply(REPLIES[0])
+    envelope.values[name] = value
+    with pytest.raises(EnvelopeError, match=name):
+        decode_reply(posted(envelope), 1)
 
 
 @pytest.mark.parametrize("segments", ["x", [1], [{"live": 3}], [{"live": {"a": "b"}}]])
 def test_segments_that_are_none_are_refused(segments):
-    letter = reply_letter(REPLIES[1])
-    letter.values["segments"] = segments
-    with pytest.raises(LetterError):
-        to_reply(letter, 1)
+    envelope = encode_reply(REPLIES[1])
+    envelope.values["segments"] = segments
+    with pytest.raises(EnvelopeError):
+        decode_reply(envelope, 1)
 
 
 def test_an_ask_of_another_version_is_refused_with_the_reason():
-    letter = order_letter(ORDERS[0], "run")
-    letter.values["ask"]["levitate"] = True
-    with pytest.raises(LetterError, match="same version"):
-        to_order(letter)
+    envelope = encode_order(ORDERS[0], "run")
+    envelope.values["ask"]["levitate"] = True
+    with pytest.raises(EnvelopeError, match="same version"):
+        decode_order(envelope)
 
 
-def test_a_letter_of_another_kind_is_refused():
-    with pytest.raises(LetterError, match="must be 'reply'"):
-        to_reply(order_letter(ORDERS[0], "run"), 1)
+def test_an_envelope_of_another_kind_is_refused():
+    with pytest.raises(EnvelopeError, match="must be 'reply'"):
+        decode_reply(encode_order(ORDERS[0], "run"), 1)

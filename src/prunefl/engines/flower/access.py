@@ -1,4 +1,4 @@
-"""The gate before the SuperLink: Flower serves its control interface to everybody, here it does not."""
+"""Who may ask the SuperLink what: Flower serves its control interface to everybody, here it does not."""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ SECRET_HEADER = "prunefl-secret"
 KEY_HEADER = b"flwr-public-key"
 PUSH = "/v1/fleet/push-object"
 MAX_BODY = 8 << 20
-"""Bytes in one HTTP request: a piece of a letter and its wrapping."""
+"""Bytes in one HTTP request: a chunk of a message and its wrapping."""
 
 MAX_MESSAGE = 1 << 30
 """Bytes that a node may push for one message before the SuperLink stops taking them."""
@@ -18,7 +18,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Gate:
+class AccessControl:
     """Before all of SuperLink's own checks: nodes reach the Fleet API, and nobody else anything.
 
     Flower serves its Control API (register a node, start a run) on the same port, to everyone. Here it needs
@@ -34,16 +34,16 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        status = self.refusal(scope)
+        status = self.find_refusal(scope)
         if status:
             await send(
                 {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]}
             )
             await send({"type": "http.response.body", "body": b""})
             return
-        await self.app(scope, receive, self.watched(scope, send))
+        await self.app(scope, receive, self.watch(scope, send))
 
-    def refusal(self, scope: Scope) -> int:
+    def find_refusal(self, scope: Scope) -> int:
         """Return the HTTP status with which a request is turned away, or 0."""
         headers = dict(scope["headers"])
         path = scope["path"]
@@ -61,21 +61,21 @@ class Gate:
             given = headers.get(SECRET_HEADER.encode(), b"")
             return 0 if hmac.compare_digest(given, self.secret) else 403
         if path.startswith("/v1/runtime/"):
-            return 0 if from_here(scope) else 403
+            return 0 if is_local(scope) else 403
         return 0 if path == "/health" else 404
 
-    def watched(self, scope: Scope, send: Send) -> Send:
+    def watch(self, scope: Scope, send: Send) -> Send:
         """Return `send`, which takes note of what the SuperLink has granted."""
 
         async def watching(event: dict[str, Any]) -> None:
             if event["type"] == "http.response.start" and event["status"] == 200:
-                self.granted(scope)
+                self.note_grant(scope)
             await send(event)
 
         return watching
 
-    def granted(self, scope: Scope) -> None:
-        """Open the gate for nodes when the run has been started, and add up what each pushes for one message.
+    def note_grant(self, scope: Scope) -> None:
+        """Let nodes in when the run has been started, and add up what each pushes for one message.
 
         Only after the SuperLink has checked whose request it is: nobody can fill or empty another's account.
         """
@@ -91,7 +91,7 @@ class Gate:
             self.pushed[key] = self.pushed.get(key, 0) + int(headers.get(b"content-length", b"0"))
 
 
-def from_here(scope: Scope) -> bool:
+def is_local(scope: Scope) -> bool:
     """Return whether a request comes from this machine: from loopback, or from the address that it came to."""
     peer = (scope.get("client") or ("",))[0]
     return peer in ("127.0.0.1", "::1", "localhost") or peer == (scope.get("server") or (None,))[0]

@@ -1,0 +1,116 @@
+"""Who takes part: nodes are greeted, say which client they are, and are then known by it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prunefl.engines.flower import Say
+from prunefl.engines.flower.codec import read_number
+from prunefl.engines.flower.envelope import EnvelopeError
+from prunefl.engines.flower.mailbox import Answer, Mailbox
+
+
+@dataclass
+class Member:
+    """What the server knows of one client.
+
+    Attributes:
+        node: Flower's number of its node, 0 before it first came.
+        since: when that node's process started; another time means another process.
+        online: whether it is connected now.
+        message: the message it has yet to answer, "" if none; `round` is the one it belongs to.
+        overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
+        last_seen: Unix time at which it was last heard of, 0 if never.
+        refusals: how many of its updates were left out; `refusal` is why the last was.
+    """
+
+    client: int
+    node: int = 0
+    since: str = ""
+    online: bool = False
+    num_samples: int = 0
+    message: str = ""
+    round: int = -1
+    overdue: bool = False
+    last_seen: float = 0.0
+    refusals: int = 0
+    refusal: str = ""
+
+
+class Membership:
+    """The clients by number, kept up to date.
+
+    Args:
+        keys: node -> client, for nodes with registered keys; empty where nodes are believed (--insecure).
+        hello: the sealed envelope that greets a node; its answer says which client it is, with how many samples.
+        patience: seconds after which a node that did not answer is greeted again.
+    """
+
+    def __init__(
+        self, mailbox: Mailbox, clients: int, keys: Mapping[int, int], hello: bytes, patience: float, say: Say
+    ) -> None:
+        self.members = {client: Member(client) for client in range(clients)}
+        self._mailbox, self._keys, self._hello = mailbox, keys, hello
+        self._patience, self._say = patience, say
+        self._greeted: dict[int, tuple[str, float]] = {}
+        self._hellos: dict[str, tuple[int, str]] = {}
+
+    def refresh(self) -> None:
+        """See who is online and greet who is new."""
+        online = self._mailbox.list_online()
+        for member in self.members.values():
+            member.online = online.get(member.node) == member.since and bool(member.node)
+        known = {member.node for member in self.members.values() if member.online}
+        now = time.monotonic()
+        new = {}
+        for node, since in online.items():
+            before, when = self._greeted.get(node, ("?", 0.0))
+            if node not in known and (before != since or now - when > self._patience):
+                new[node] = self._hello
+                self._greeted[node] = (since, now)
+        sent = self._mailbox.send(new, self._patience, "hello")
+        self._hellos |= {name: (node, online[node]) for node, name in sent.items()}
+
+    def is_joining(self, member: Member) -> bool:
+        """Return whether this client has been greeted and not answered yet."""
+        nodes = {node for node, _ in self._hellos.values()}
+        return member.node in nodes or any(self._keys.get(node) == member.client for node in nodes)
+
+    def accept(self, answer: Answer) -> bool:
+        """Enter who answers a greeting, or say why not; return False if the answer is to something else."""
+        if answer.message not in self._hellos:
+            return False
+        node, since = self._hellos.pop(answer.message)
+        try:
+            self._enter(node, since, answer)
+        except EnvelopeError as error:
+            name = self._keys.get(node)
+            self._say(f"{'a node' if name is None else f'client {name}'} cannot take part: {error}")
+        return True
+
+    def _enter(self, node: int, since: str, answer: Answer) -> None:
+        """Make a node the client that it says it is, if it may be that one."""
+        values = answer.open().values
+        client, samples = read_number(values, "client", int), read_number(values, "num_samples", int)
+        if self._keys and self._keys.get(node) != client:
+            raise EnvelopeError(
+                f"it says --partition {client}, but its key is that of client {self._keys.get(node)}"
+            )
+        if client not in self.members:
+            raise EnvelopeError(f"it says --partition {client}, must be < data.clients={len(self.members)}")
+        if samples < 1:
+            raise EnvelopeError(f"it has {samples} samples, must be >= 1")
+        member = self.members[client]
+        if member.online and member.node != node:
+            raise EnvelopeError(f"client {client} is there already")
+        if not member.online or member.since != since:
+            self._replace_process(member, node, since, samples)
+
+    def _replace_process(self, member: Member, node: int, since: str, samples: int) -> None:
+        if member.message:
+            # Another process: what its former self was asked died with it.
+            self._mailbox.forget(member.message)
+        member.message, member.round = "", -1
+        member.node, member.since, member.online, member.num_samples = node, since, True, samples
+        member.overdue, member.last_seen = False, time.time()
+        self._say(f"client {member.client} joined with {samples} samples")

@@ -1,0 +1,128 @@
+"""A federated run on real machines: a run as everywhere else, with Flower as its engine."""
+
+import math
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from prunefl import config as settings
+from prunefl import data, models
+from prunefl.config import Config
+from prunefl.data import Federation
+from prunefl.engines.flower.engine import FlowerEngine, Terms
+from prunefl.engines.flower.envelope import Envelope, seal
+from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.mailbox import Mailbox
+from prunefl.engines.flower.membership import Membership
+from prunefl.engines.flower.server_app import Grid, make_server_app
+from prunefl.engines.flower.status import Status
+from prunefl.engines.flower.supervise import Backoff
+from prunefl.rounds.server import Setup, whole_order
+from prunefl.rounds.updates import NO_REPLY, RoundFailed
+from prunefl.runs.api import prepare
+from prunefl.runs.checkpoint import write_atomically
+from prunefl.runs.records import Record
+from prunefl.runs.runner import execute
+
+NAME_FILE = "run-name.txt"
+
+
+def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
+    """Run all rounds with real clients and leave in the folder what every run leaves."""
+    torch.set_num_threads(config.run.threads)
+    federation = data.load_configured(config)
+    say(f"data: {federation.cut}")
+    model = models.build_configured(config, federation.classes, federation.input_shape)
+    setup = prepare(model, federation, config)
+    # as prepared: a limit of memory has become one of density, which initial pruning keeps
+    text = settings.dump(setup.config)
+    name = name_run(folder, resume)
+    facts = collect_facts(federation, setup.template)
+    hello = seal(Envelope("hello", {"run": name, "config": text, "facts": facts}))
+    status = Status(folder, config.run.rounds)
+    terms = Terms(config.server.quorum, config.server.deadline, name, text)
+    with Mailbox(grid, limit_reply_bytes(setup)) as mailbox:
+        patience = max(120.0, config.server.deadline)
+        membership = Membership(mailbox, len(federation.clients), keys, hello, patience, say)
+        status.members = membership.members
+        engine = FlowerEngine(mailbox, membership, terms, partial(whole_order, setup), say, status.write)
+        status.phase = "waiting for clients"
+        engine.wait_for_clients()
+        status.phase = "training"
+        setup = use_reported_sizes(setup, membership)
+        _execute(setup, engine, federation, folder, resume, status)
+        status.phase = "finished"
+        status.write(now=True)
+        engine.end_run()
+
+
+app = make_server_app(run)
+
+
+def _execute(
+    setup: Setup, engine: FlowerEngine, federation: Federation, folder: Path, resume: bool, status: Status
+) -> None:
+    """Execute the run; a round in which too many updates were bad is done again from the last checkpoint."""
+
+    def on_record(record: Record) -> None:
+        status.record = record
+        for client, why in record.get("refused", {}).items():
+            if why != NO_REPLY:
+                engine.refuse(int(client), why)
+        status.write(now=True)
+        say(_describe(record))
+
+    backoff = Backoff()
+    while True:
+        try:
+            execute(setup, engine, federation.test, federation.name, folder, resume, on_record)
+            return
+        except RoundFailed as error:
+            for client, why in error.refused.items():
+                engine.refuse(client, why)
+            wait = backoff.next()
+            say(f"{error}; again from the last checkpoint in {wait:.0f} s")
+            time.sleep(wait)
+            resume = True
+
+
+def name_run(folder: Path, resume: bool) -> str:
+    """Return what clients know the run by: made up when it begins, kept in its folder while it is resumed."""
+    kept = folder / NAME_FILE
+    if resume and kept.exists():
+        return kept.read_text().strip()
+    name = secrets.token_hex(8)
+    write_atomically(kept, name.encode())
+    return name
+
+
+def use_reported_sizes(setup: Setup, membership: Membership) -> Setup:
+    """Return the setup with D_n as the clients report it; the config's own where one has not come yet."""
+    sizes = [membership.members[n].num_samples or size for n, size in enumerate(setup.num_samples)]
+    return replace(setup, num_samples=sizes)
+
+
+def limit_reply_bytes(setup: Setup) -> int:
+    """Return more than any honest reply needs: weights and a statistic at full precision, and the pattern."""
+    elements = sum(math.prod(shape) for shape in setup.template.shapes)
+    return 16 * elements + (1 << 20)
+
+
+def say(words: str) -> None:
+    """Tell the user: `prunefl server` shows the lines of this process that begin like this."""
+    print(f"prunefl: {words}", flush=True)
+
+
+def _describe(record: Record) -> str:
+    if record["kind"] != "round":
+        return f"initial pruning: density {record['density']:.4f}"
+    tested = f", accuracy {record['accuracy']:.4f}" if "accuracy" in record else ""
+    return (
+        f"round {record['round']}: loss {record['loss']:.4f}, density {record['density']:.4f}{tested}, "
+        f"{record['wall_seconds']:.2f} s"
+    )
