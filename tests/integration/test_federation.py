@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from prunefl.runs.artifact import load_model
 from realm import Forger, free_port, living, realm
 
 from prunefl import config as settings
@@ -16,7 +17,6 @@ from prunefl.core.masks import digest
 from prunefl.engines.flower import keys
 from prunefl.engines.flower.envelope import seal, unseal
 from prunefl.runs.api import run_config
-from prunefl.runs.artifact import load_model
 
 CONFIG = """
 [run]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from prunefl.local.torch_backend.trainer import Trainer
 
 from prunefl import data, wire
 from prunefl.core.masks import DenseView, digest, full_masks, prunable_names
@@ -13,7 +14,6 @@ from prunefl.core.randomness import derived_seed
 from prunefl.data.transform import FlipAndCrop, to_unit
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend import convert
-from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import ClientState, draw_batches, handle
 from prunefl.rounds.messages import Ask, InitialPlan, Order, Reply
 from tasks import BATCH_SHAPE, CLASSES, small_config, small_data, small_model

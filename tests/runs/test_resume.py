@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from prunefl.runs import checkpoint
-from prunefl.runs.records import read_records
 from prunefl.runs.api import train
+from prunefl.runs.records import read_records
 from prunefl.system.locks import FolderInUseError
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 

@@ -37,7 +37,8 @@ def best_of_layers(
 ) -> dict[str, int]:
     """Return how many of each layer's candidates to take, the most important first (Algorithm 2).
 
-    All weights of a layer cost the same. Where more than `room` are worth it, those with the best ratios are taken: the algorithm stopped early.
+    All weights of a layer cost the same. Where more than `room` are worth it, those with the best ratios are
+    taken: the algorithm stopped early.
     """
     cost = {name: time_model.per_weight[name] for name in candidates}
     kept_cost = time_model.seconds({name: counts[name] for name in candidates})

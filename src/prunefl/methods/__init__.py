@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prunefl.core.memory import Memory
 from prunefl.methods.base import (
+    BadUpdate,
     Chosen,
     Clients,
     Combined,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from prunefl.config import Config
 
 __all__ = [
+    "BadUpdate",
     "Chosen",
     "Clients",
     "Combined",

@@ -12,11 +12,16 @@ from prunefl.core.randomness import draw_clients
 from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.local import Local
+from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
     from prunefl.config import Config
 
 Numbers = Mapping[str, float | list[float]]
+
+
+class BadUpdate(PruneFLError):
+    """An update that was not asked for or cannot be right: its client is left out of the round."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +195,9 @@ class Method:
         return [Steps(self.config.training.local_steps, live)]
 
     def check(self, work: Work, numbers: Numbers, masks: Masks) -> None:
-        """Refuse, by a ValueError, numbers that were not asked for or cannot be true."""
+        """Refuse, by a BadUpdate, numbers that were not asked for or cannot be true."""
         if numbers:
-            raise ValueError(f"numbers {', '.join(sorted(numbers))}, which were not asked for")
+            raise BadUpdate(f"numbers {', '.join(sorted(numbers))}, which were not asked for")
 
     def combine(
         self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory

@@ -16,7 +16,7 @@ from prunefl.core.select import keep_largest_by_layer, largest, layer_targets, t
 from prunefl.core.state import Array, SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.local import Local
-from prunefl.methods.base import Chosen, Method, Numbers, Received, Seen, Steps, Update, Work
+from prunefl.methods.base import BadUpdate, Chosen, Method, Numbers, Received, Seen, Steps, Update, Work
 
 WINDOW, WIDEN, PATIENCE = 20, 1.5, 10
 
@@ -142,7 +142,7 @@ class Online(Method):
 
     def check(self, work: Work, numbers: Numbers, masks: Masks) -> None:
         if numbers.keys() != {"loss", "probe_loss"} or any(isinstance(n, list) for n in numbers.values()):
-            raise ValueError("must report the loss of the model received and of the one probed")
+            raise BadUpdate("must report the loss of the model received and of the one probed")
 
     def next(self, seen: Seen) -> Chosen:
         dense, masks = _dense(seen), seen.state.masks

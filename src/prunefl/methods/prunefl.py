@@ -15,6 +15,7 @@ from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import TimeModel, from_json, to_json
 from prunefl.local import Local, Sums
 from prunefl.methods.base import (
+    BadUpdate,
     Chosen,
     Clients,
     Combined,
@@ -141,12 +142,12 @@ class PruneFL(Method):
         columns = [numbers.get(name) for name in (*STRETCH, *(f"{LIVE}{name}" for name in masks))]
         lists = [column for column in columns if isinstance(column, list)]
         if not len(numbers) == len(columns) == len(lists) or len({len(column) for column in lists}) != 1:
-            raise ValueError("not an account of initial pruning")
+            raise BadUpdate("not an account of initial pruning")
         for stretch in _stretches(numbers):
             if any(not 0 <= stretch["live"][name] <= size for name, size in masks.sizes.items()):
-                raise ValueError("a stretch's live weights are not those of the model")
+                raise BadUpdate("a stretch's live weights are not those of the model")
             if not 0 <= stretch["full_steps"] <= stretch["steps"] <= MOST_STEPS or stretch["passes"] < 0:
-                raise ValueError(f"a stretch of {stretch['passes']} passes and {stretch['steps']} steps")
+                raise BadUpdate(f"a stretch of {stretch['passes']} passes and {stretch['steps']} steps")
 
     def combine(
         self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory

@@ -8,7 +8,7 @@ from prunefl import wire
 from prunefl.core import average
 from prunefl.core.network import Template
 from prunefl.core.state import Array, Arrays, SparseState
-from prunefl.methods import Method, Received
+from prunefl.methods import BadUpdate, Method, Received
 from prunefl.rounds.messages import Order, Reply
 from prunefl.system.errors import PruneFLError
 
@@ -62,7 +62,7 @@ def collect_updates(
         sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic) if part)
         try:
             state = _checked_state(method, template, start, orders.get(reply.client), reply)
-        except ValueError as error:
+        except (wire.WireError, BadUpdate) as error:
             refused[reply.client] = str(error)
         else:
             # A round of full models is heavy: the bytes go as soon as they are unpacked.
@@ -92,16 +92,16 @@ def _checked_state(
 ) -> SparseState:
     """Return the reply's state unpacked, or say what is wrong with the reply."""
     if order is None or reply.round != order.round:
-        raise ValueError(f"reply for round {reply.round}, which this client was not asked for")
+        raise BadUpdate(f"reply for round {reply.round}, which this client was not asked for")
     if not math.isfinite(reply.loss):
-        raise ValueError(f"loss turned {reply.loss}")
+        raise BadUpdate(f"loss turned {reply.loss}")
     if reply.num_samples < 1:
-        raise ValueError(f"num_samples={reply.num_samples}, must be >= 1")
+        raise BadUpdate(f"num_samples={reply.num_samples}, must be >= 1")
     state = wire.unpack(reply.model, template, {start.masks.digest: start.masks})
     if not order.work.own_masks and state.masks != start.masks:
-        raise ValueError("update for other masks than the server's")
+        raise BadUpdate("update for other masks than the server's")
     if bool(reply.statistic) != bool(order.work.report):
-        raise ValueError(f"statistic {order.work.report or 'none'!r} was asked for")
+        raise BadUpdate(f"statistic {order.work.report or 'none'!r} was asked for")
     if reply.statistic:
         # unpacked for good one by one, when all are known to be good: together they could fill the memory
         _unpack_statistic(reply, order, template)

@@ -1,7 +1,6 @@
 """Stop and go on: the whole state of a run in one file, written atomically, without pickle (docs/method.md 12)."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from prunefl.rounds import client_files
 from prunefl.rounds.client_files import under
 from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
-from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
+from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays, understanding
 
 FORMAT = 2
 """What a checkpoint calls itself; version 0.1 did not say, and cannot be resumed by others."""
@@ -77,19 +76,6 @@ def _found(folder: Path) -> list[Path]:
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
     with understanding(path):
         return _state_of(*load_arrays(path))
-
-
-@contextmanager
-def understanding(path: Path) -> Iterator[None]:
-    """Make a CheckpointError of what goes wrong with a whole file that says something else than we expect."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: not a checkpoint of this version ({type(error).__name__}: {error})"
-        ) from None
 
 
 def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:

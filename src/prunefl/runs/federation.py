@@ -22,12 +22,13 @@ from prunefl.engines.flower.membership import Membership
 from prunefl.engines.flower.server_app import Grid, make_server_app
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
+from prunefl.local.torch_backend.network import network_of
 from prunefl.rounds.server import Setup, whole_order
+from prunefl.rounds.setup import prepare
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
-from prunefl.runs.api import prepare
-from prunefl.runs.checkpoint import write_atomically
 from prunefl.runs.records import Record
 from prunefl.runs.runner import execute
+from prunefl.system.files import write_atomically
 
 NAME_FILE = "run-name.txt"
 
@@ -38,11 +39,12 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     federation = data.load_configured(config)
     say(f"data: {federation.cut}")
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    setup = prepare(model, federation, config)
+    network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
+    setup = prepare(network, [len(share) for share in federation.clients], config, federation.cut)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
     text = settings.dump(setup.config)
     name = name_run(folder, resume)
-    facts = collect_facts(federation, setup.template)
+    facts = collect_facts(federation, network.template)
     hello = seal(Envelope("hello", {"run": name, "config": text, "facts": facts}))
     status = Status(folder, config.run.rounds)
     terms = Terms(config.server.quorum, config.server.deadline, name, text)
@@ -109,7 +111,7 @@ def use_reported_sizes(setup: Setup, membership: Membership) -> Setup:
 
 def limit_reply_bytes(setup: Setup) -> int:
     """Return more than any honest reply needs: weights and a statistic at full precision, and the pattern."""
-    elements = sum(math.prod(shape) for shape in setup.template.shapes)
+    elements = sum(math.prod(shape) for shape in setup.network.template.shapes)
     return 16 * elements + (1 << 20)
 
 

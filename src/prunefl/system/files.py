@@ -105,3 +105,16 @@ def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         raise
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path}: not a readable checkpoint: {error}") from None
+
+
+@contextmanager
+def understanding(path: Path) -> Iterator[None]:
+    """Make a CheckpointError of what goes wrong with a whole file that says something else than we expect."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: not a checkpoint of this version ({type(error).__name__}: {error})"
+        ) from None

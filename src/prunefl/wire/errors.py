@@ -2,13 +2,15 @@
 
 from typing import Literal, get_args
 
+from prunefl.system.errors import PruneFLError
+
 Reason = Literal[
     "truncated", "corrupted", "foreign", "version", "model", "digest", "counts", "values", "argument"
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 
 
-class WireError(ValueError):
+class WireError(PruneFLError):
     """A message, or what was to be packed into one, is refused; nothing of it was applied.
 
     `reason` is for programs: "digest" tells a receiver to ask for the whole state, for instance.

@@ -14,8 +14,8 @@ from prunefl.commands.status import lines
 from prunefl.config import Config
 from prunefl.engines.flower import join, keys, serve
 from prunefl.engines.flower.membership import Member
-from prunefl.system.locks import hold
 from prunefl.engines.flower.status import Status, read_status
+from prunefl.system.locks import hold
 
 
 def complaint(*words: str) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from prunefl.local.torch_backend.trainer import Trainer
 
 from prunefl import config as settings
 from prunefl import data, models
@@ -15,7 +16,6 @@ from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts
 from prunefl.engines.flower.session import WorkerOptions, restrict_config
 from prunefl.engines.flower.worker import Worker
-from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Ask
 from prunefl.rounds.server import begin_round, start, whole_order

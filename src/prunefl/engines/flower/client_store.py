@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from prunefl.rounds import client_files
 from prunefl.rounds.client import ClientState
-from prunefl.runs import checkpoint
-from prunefl.system.files import CheckpointError, cut_off
+from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays, understanding
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,10 @@ class ClientStore:
 
     def save(self, round: int, state: ClientState) -> None:
         """Keep the state after a round; what is later (from before the server went back) or too old goes."""
-        tensors = {f"sums/{name}": value for name, value in state.sums.items()}
-        tensors |= checkpoint.residual_tensors(state.residual)
-        tensors |= {f"masks/{name}": checkpoint.bits_of(mask) for name, mask in state.masks.items()}
-        about = {
-            "steps": state.steps,
-            "shapes": {name: list(mask.shape) for name, mask in state.masks.items()},
-        }
-        written = checkpoint.save_tensors(self.folder / f"{round:07d}", tensors, about)
+        shapes = {} if state.masks is None else state.masks.shapes
+        about = {"numbers": dict(state.memory.numbers), "shapes": shapes}
+        arrays = client_files.state_arrays(state) | client_files.mask_arrays(state.masks)
+        written = save_arrays(self.folder / f"{round:07d}", arrays, about)
         found = self._find_newest()
         kept = sorted(number for number in found if number <= round)[-self.keep - 1 :]
         for number, path in self._list_files():
@@ -62,9 +58,8 @@ class ClientStore:
 
 
 def _load(path: Path) -> ClientState:
-    tensors, about = checkpoint.load_tensors(path)
-    with checkpoint.understood(path):
-        bits = checkpoint.under("masks/", tensors)
-        masks = {name: checkpoint.mask_of(bits[name], shape) for name, shape in about["shapes"].items()}
-        sums = checkpoint.under("sums/", tensors)
-        return ClientState(masks, sums, int(about["steps"]), checkpoint.residual_of(tensors))
+    arrays, about = load_arrays(path)
+    with understanding(path):
+        masks = client_files.masks_of(arrays, about["shapes"]) if about["shapes"] else None
+        memory = client_files.memory_of(arrays, about["numbers"])
+        return ClientState(masks, memory, client_files.residual_of(arrays))

@@ -1,16 +1,18 @@
 """Orders and replies as envelopes, and back. What arrives is checked here before the core sees it."""
 
-import dataclasses
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError
-from prunefl.rounds.messages import Ask, InitialPlan, Order, Reply, Segment
+from prunefl.methods.base import Method, Numbers
+from prunefl.rounds.messages import Order, Reply, describe_work, parse_work
 
 T = TypeVar("T")
 LARGEST_INT = 1 << 53
 """Beyond it a float does not know every whole number."""
+
+MOST_NUMBERS = 10_000
 
 
 def encode_order(order: Order, run: str, config: str = "") -> Envelope:
@@ -23,48 +25,38 @@ def encode_order(order: Order, run: str, config: str = "") -> Envelope:
     values = {
         "round": order.round,
         "learning_rate": order.learning_rate,
-        "ask": dataclasses.asdict(order.ask),
-        "initial": dataclasses.asdict(order.initial) if order.initial else None,
-        "time_model": order.time_model,
+        "work": describe_work(order.work),
         "run": run,
         "config": config,
     }
     return Envelope("order", values, (order.model,))
 
 
-def decode_order(envelope: Envelope) -> Order:
-    """Return the order that an envelope holds."""
+def decode_order(envelope: Envelope, method: Method) -> Order:
+    """Return the order that an envelope holds, with work that the method knows."""
     _check_kind(envelope, "order", 1)
-    values, plan = envelope.values, envelope.values.get("initial")
+    try:
+        work = parse_work(method, envelope.values.get("work"))
+    except ValueError as error:
+        raise EnvelopeError(str(error)) from None
     return Order(
-        round=read_number(values, "round", int),
-        learning_rate=read_number(values, "learning_rate", float),
+        round=read_number(envelope.values, "round", int),
+        learning_rate=read_number(envelope.values, "learning_rate", float),
         model=envelope.parts[0],
-        ask=_read_dataclass(Ask, values.get("ask")),
-        initial=_read_dataclass(InitialPlan, plan) if plan is not None else None,
-        time_model=read_text(values, "time_model"),
+        work=work,
     )
 
 
 def encode_reply(reply: Reply) -> Envelope:
     """Return the reply as an envelope."""
-    values: dict[str, Any] = {
-        name: getattr(reply, name)
-        for name in ("client", "round", "num_samples", "loss", "start_loss", "probe_loss", "seconds")
-    }
-    values["segments"] = [
-        {**dataclasses.asdict(segment), "live": dict(segment.live)} for segment in reply.segments
-    ]
-    return Envelope("reply", values, (reply.model, reply.statistic))
+    names = ("client", "round", "num_samples", "loss", "numbers", "seconds")
+    return Envelope("reply", {n: getattr(reply, n) for n in names}, (reply.model, reply.statistic))
 
 
 def decode_reply(envelope: Envelope, client: int) -> Reply:
     """Return the reply that an envelope holds, from the client whose key brought it, whatever it says itself."""
     _check_kind(envelope, "reply", 2)
     values = envelope.values
-    segments = values.get("segments", [])
-    if not isinstance(segments, list) or len(segments) > 10_000:
-        raise EnvelopeError("segments: must be a list")
     return Reply(
         client=client,
         round=read_number(values, "round", int),
@@ -72,23 +64,40 @@ def decode_reply(envelope: Envelope, client: int) -> Reply:
         loss=read_number(values, "loss", float),
         model=envelope.parts[0],
         statistic=envelope.parts[1],
-        start_loss=read_number(values, "start_loss", float),
-        probe_loss=read_number(values, "probe_loss", float),
+        numbers=_read_numbers(values.get("numbers")),
         seconds=read_number(values, "seconds", float),
-        segments=tuple(_read_segment(entry) for entry in segments),
     )
+
+
+def _read_numbers(entry: Any) -> Numbers:
+    """Return what a method's client half reported: finite numbers and lists of them, by name."""
+    if not isinstance(entry, dict) or len(entry) > MOST_NUMBERS:
+        raise EnvelopeError("numbers: must be a table")
+    found: dict[str, float | list[float]] = {}
+    for name, value in entry.items():
+        if not isinstance(value, list):
+            found[name] = _check_number(name, value)
+        elif len(value) > MOST_NUMBERS:
+            raise EnvelopeError(f"{name[:100]}: {len(value)} numbers, must be <= {MOST_NUMBERS}")
+        else:
+            found[name] = [_check_number(name, item) for item in value]
+    return found
 
 
 def read_number(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
     """Return a finite number of an envelope; EnvelopeError for anything else."""
-    value = values.get(name)
-    largest = LARGEST_INT if isinstance(value, int) else sys.float_info.max
-    # NaN is not smaller than anything either
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= largest:
-        raise EnvelopeError(f"{name}={repr(value)[:100]}, must be a number")
+    value = _check_number(name, values.get(name))
     if kind is int and not isinstance(value, int):
         raise EnvelopeError(f"{name}={value!r}, must be a whole number")
     return kind(value)  # type: ignore[call-arg]
+
+
+def _check_number(name: str, value: Any) -> float:
+    largest = LARGEST_INT if isinstance(value, int) else sys.float_info.max
+    # NaN is not smaller than anything either
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= largest:
+        raise EnvelopeError(f"{name[:100]}={repr(value)[:100]}, must be a number")
+    return value
 
 
 def read_text(values: Mapping[str, Any], name: str) -> str:
@@ -104,29 +113,3 @@ def _check_kind(envelope: Envelope, kind: str, parts: int) -> None:
         raise EnvelopeError(
             f"{envelope.kind!r} with {len(envelope.parts)} parts, must be {kind!r} with {parts}"
         )
-
-
-def _read_segment(entry: Any) -> Segment:
-    if not isinstance(entry, dict) or not isinstance(entry.get("live"), dict):
-        raise EnvelopeError("segment: must have live counts")
-    live = {str(name): read_number(entry["live"], name, int) for name in entry["live"]}
-    counts = {name: read_number(entry, name, int) for name in ("passes", "steps", "full_steps")}
-    return Segment(
-        live=live,
-        accuracy=read_number(entry, "accuracy", float),
-        loss=read_number(entry, "loss", float),
-        **counts,
-    )
-
-
-def _read_dataclass(kind: type[T], entry: Any) -> T:
-    """Return a dataclass of numbers and texts from a dict with exactly its fields."""
-    hints = get_type_hints(kind)
-    if not isinstance(entry, dict) or set(entry) != set(hints):
-        raise EnvelopeError(
-            f"{kind.__name__}: must have {', '.join(hints)}; are both sides of the same version?"
-        )
-    for name, value in entry.items():
-        if not isinstance(value, hints[name]) and not (hints[name] is float and isinstance(value, int)):
-            raise EnvelopeError(f"{kind.__name__}.{name}={value!r}, must be {hints[name].__name__}")
-    return kind(**entry)

@@ -56,7 +56,7 @@ class _Round:
     @property
     def initial(self) -> bool:
         """Initial pruning is many rounds' work on one client, and there is no other to go on with."""
-        return any(order.initial for order in self.orders.values())
+        return self.number == 0
 
 
 class FlowerEngine:

@@ -3,8 +3,8 @@
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from prunefl.core.network import Template
 from prunefl.system.version import VERSION
-from prunefl.wire import Template
 from prunefl.wire.format import VERSION as WIRE_VERSION
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
 
@@ -96,7 +97,10 @@ def _make_node_keys(folder: Path, clients: int) -> list[Path]:
         register[client] = public_text(key.public_key())
         written.append(home)
     lines = {str(client): register[client] for client in sorted(register)}
-    return [*written, write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644)]
+    return [
+        *written,
+        write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644),
+    ]
 
 
 def read_register(folder: Path) -> dict[int, str]:
@@ -199,7 +203,9 @@ def _parse_host(host: str) -> x509.GeneralName:
 
 def _write_key(path: Path, key: _Key) -> Path:
     form = serialization.PrivateFormat.PKCS8
-    return write_private(path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return write_private(
+        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    )
 
 
 def _write_pem(path: Path, certificate: x509.Certificate) -> Path:

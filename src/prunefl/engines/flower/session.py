@@ -1,21 +1,27 @@
 """What a worker has loaded for one run, and what a server may make it load. torch is loaded here, not before."""
 
+import json
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prunefl import config as settings
-from prunefl import wire
+from prunefl import data
 from prunefl.config import Config
+from prunefl.core.network import Network
+from prunefl.data import Federation
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
-from prunefl.runs.checkpoint import KEPT
+from prunefl.local import make_backend
+from prunefl.methods import build_method, known
+from prunefl.rounds.client import Client
+from prunefl.system.files import write_atomically
 
-if TYPE_CHECKING:
-    from prunefl.data import Federation, Samples
-    from prunefl.local.torch_backend.trainer import Trainer
+KEPT_CHECKPOINTS = 2
+"""How many of the server's checkpoints a client can go back by: as many as the server keeps."""
+
+MEASURED = "break-even.json"
 
 ANYTHING = "*"
 """Allows all that the server says: for clients that are on the server's own machine."""
@@ -40,14 +46,17 @@ class WorkerOptions:
 
 @dataclass(frozen=True)
 class Session:
-    """What is loaded for one run."""
+    """What is loaded for one run.
+
+    Attributes:
+        measured: break-even densities of this device for the run, kept in its folder: they decide bits.
+    """
 
     run: str
-    config: Config
-    data: "Samples"
-    trainer: "Trainer"
+    client: Client
     store: ClientStore
     facts: Facts
+    measured: dict[str, float]
 
 
 class SessionError(ValueError):
@@ -60,24 +69,41 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
         config = settings.from_tables(tomllib.loads(config_text))
         if ANYTHING not in options.allowed:
             config = restrict_config(config, options)
-        federation, trainer = load_task(config)
+        federation, network = load_task(config)
+        method = build_method(config)
     except (ValueError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
-    clients = len(federation.clients)
-    if not 0 <= options.client < clients:
-        raise SessionError(f"--partition {options.client}, must be < data.clients={clients}")
-    store = ClientStore(options.folder / "rounds", keep=KEPT * config.run.checkpoint_every)
-    facts = collect_facts(federation, trainer.template)
-    return Session(run, config, federation.clients[options.client], trainer, store, facts)
+    clients, number = len(federation.clients), options.client
+    if not 0 <= number < clients:
+        raise SessionError(f"--partition {number}, must be < data.clients={clients}")
+    measured = read_measured(options.folder, run)
+    backend = make_backend(network, config, measured)
+    client = Client(number, federation.clients[number], network, backend, method, config)
+    store = ClientStore(options.folder / "rounds", keep=KEPT_CHECKPOINTS * config.run.checkpoint_every)
+    return Session(run, client, store, collect_facts(federation, network.template), measured)
+
+
+def read_measured(folder: Path, run: str) -> dict[str, float]:
+    """Return what this client went by in this run before; nothing in another run, or where it cannot be read."""
+    try:
+        kept = json.loads((folder / MEASURED).read_text())
+        return {str(k): float(v) for k, v in kept["densities"].items()} if kept["run"] == run else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_measured(folder: Path, session: Session) -> None:
+    """Keep what this client goes by in its run."""
+    if session.measured != read_measured(folder, session.run):
+        text = json.dumps({"run": session.run, "densities": session.measured})
+        write_atomically(folder / MEASURED, text.encode())
 
 
 def restrict_config(config: Config, options: WorkerOptions) -> Config:
     """Return the config with this machine's own folders; refuses code that this client did not allow."""
-    from prunefl.methods import pruners
-
     named = {"model.name": config.model.name, "data.name": config.data.name}
     wanted = {key: name for key, name in named.items() if ":" in name}
-    if config.run.method not in pruners():
+    if config.run.method not in known():
         wanted["run.method"] = config.run.method
     for key, name in wanted.items():
         if name not in options.allowed:
@@ -88,19 +114,15 @@ def restrict_config(config: Config, options: WorkerOptions) -> Config:
 
 
 @lru_cache(maxsize=1)
-def load_task(config: Config) -> "tuple[Federation, Trainer]":
+def load_task(config: Config) -> tuple[Federation, Network]:
     """Return data and network, loaded once for all clients that this process may be."""
     import torch
 
-    from prunefl import data, models
-    from prunefl.core.masks import prunable_names
-    from prunefl.local.torch_backend.memory import keep_freed_memory
-    from prunefl.local.torch_backend.trainer import Trainer
+    from prunefl import models
+    from prunefl.local.torch_backend.network import network_of
 
     torch.set_num_threads(config.run.threads)
-    keep_freed_memory()
     federation = data.load_configured(config)
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
-    batch_shape = (config.training.batch_size, *federation.input_shape)
-    return federation, Trainer(model, template, federation.classes, batch_shape)
+    exclude = config.pruning.exclude
+    return federation, network_of(model, federation.input_shape, federation.classes, exclude)

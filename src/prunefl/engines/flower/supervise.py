@@ -1,6 +1,5 @@
 """Start processes, keep them in sight, and leave none behind."""
 
-import fcntl
 import os
 import signal
 import subprocess

@@ -10,9 +10,9 @@ from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
-from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
+from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session, write_measured
 from prunefl.rounds.client import handle
-from prunefl.runs.checkpoint import write_atomically
+from prunefl.system.files import write_atomically
 from prunefl.wire import WireError
 
 log = logging.getLogger(__name__)
@@ -51,12 +51,13 @@ class Worker:
         """Get ready for a run and say who we are."""
         run = read_text(envelope.values, "run")
         session = self._open_session(run, read_text(envelope.values, "config"))
+        samples = len(session.client.samples)
         problem = find_difference(envelope.values.get("facts"), session.facts)
         if problem:
             self._session = None
             raise SessionError(problem)
-        self._say(f"joined run {run} as client {self.options.client} with {len(session.data)} samples")
-        return Envelope("joined", {"client": self.options.client, "num_samples": len(session.data)})
+        self._say(f"joined run {run} as client {self.options.client} with {samples} samples")
+        return Envelope("joined", {"client": self.options.client, "num_samples": samples})
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train as ordered; ask for the whole state if the order speaks of what we do not have."""
@@ -66,18 +67,17 @@ class Worker:
             if not config_text:
                 return Envelope("state_wanted")
             session = self._open_session(run, config_text)
-        order = decode_order(envelope)
+        order = decode_order(envelope, session.client.method)
         state = session.store.before(order.round)
         try:
-            reply, after = handle(
-                order, self.options.client, state, session.data, session.trainer, session.config
-            )
+            reply, after = handle(order, session.client, state)
         except WireError as error:
             if error.reason != "digest":
                 raise
             self._say(f"round {order.round}: {error}; asking for the whole state")
             return Envelope("state_wanted")
         session.store.save(order.round, after)
+        write_measured(self.options.folder, session)
         self._say(
             f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
         )
