@@ -13,7 +13,6 @@ import torch
 from prunefl.config import Config
 from prunefl.core.masks import digest
 from prunefl.data import Samples
-from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.threads import workers
 from prunefl.local.torch_backend.trainer import OnPass, Trainer
 from prunefl.rounds.client import ClientState, handle
@@ -36,7 +35,6 @@ class Simulator:
         # One OpenMP thread setting for all: it decides the bits, the number of workers must not.
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(self._config.run.threads)
-        keep_freed_memory()
         self._pool = ThreadPoolExecutor(count, "client")
         self._trainers: SimpleQueue[Trainer] = SimpleQueue()
         for _ in range(count):

@@ -21,12 +21,12 @@ from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.letters import Letter, LetterError, seal, unseal
 from prunefl.engines.flower.orders import reply_letter, text, to_order
-from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.trainer import Trainer
 from prunefl.rounds.client import handle
 from prunefl.runs.api import build_model, load_data
 from prunefl.runs.checkpoint import KEPT
 from prunefl.system.files import write_atomically
+from prunefl.system.memory import keep_freed_memory
 
 ANYTHING = "*"
 """Allows all that the server says: for clients that are on the server's own machine."""
@@ -179,7 +179,6 @@ def within_bounds(config: Config, place: Place) -> Config:
 def loaded(config: Config) -> tuple[Federation, Trainer]:
     """Return data and model, loaded once for all clients that this process may be."""
     torch.set_num_threads(config.run.threads)
-    keep_freed_memory()
     federation = load_data(config)
     model = build_model(config, federation)
     template = wire.Template.of(model, prunable_names(model, config.pruning.exclude))
@@ -202,6 +201,7 @@ def serve(worker: Worker, socket_path: Path) -> None:
 def main() -> None:
     """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
     die_with_parent()
+    keep_freed_memory()
     folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
     place = Place(Path(folder), int(client), data_dir, tuple(allowed))
     worker = Worker(place, lambda words: print(words, flush=True))
