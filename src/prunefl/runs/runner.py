@@ -28,9 +28,6 @@ from prunefl.system.version import VERSION
 OnRecord = Callable[[Record], bool | None]
 """Told of every record as soon as it is written; answers True to stop after this round."""
 
-FREE_TO_CHANGE = {"run.workers", "run.checkpoint_every", "run.loggers", "run.target_accuracy", "data.dir"}
-"""Settings that do not change a run's numbers, so that a resumed run may have others."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -131,6 +128,7 @@ def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
 
 def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
     """Refuse to go on with a run under settings that would change its numbers."""
+    free = settings.free_settings("to resume")
     for section in fields(now):
         one, other = getattr(now, section.name), getattr(then, section.name)
         if one == other:
@@ -139,7 +137,7 @@ def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
             raise PruneFLError(f"{section.name} differs from the run in {folder}; give another --out")
         for key in (field.name for field in fields(one)):
             path = f"{section.name}.{key}"
-            if getattr(one, key) != getattr(other, key) and path not in FREE_TO_CHANGE:
+            if getattr(one, key) != getattr(other, key) and path not in free:
                 raise PruneFLError(
                     f"{path}={getattr(one, key)!r}, but the run in {folder} has {getattr(other, key)!r}; "
                     "resume without changing it, or give another --out"
