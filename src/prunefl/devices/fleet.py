@@ -87,5 +87,5 @@ def memory_density(devices: Sequence[Device], num_bytes: int) -> float | None:
 
 
 def fastest(devices: Sequence[Device], among: Sequence[int]) -> int:
-    """Return the client, of these, that has the fastest device: it does the initial pruning (SPEC 8)."""
+    """Return the client, of these, that has the fastest device: it does the initial pruning (docs/method.md 8)."""
     return min(among, key=lambda client: (devices[client].dense_step_seconds(), client))

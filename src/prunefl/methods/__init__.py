@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
@@ -58,7 +58,13 @@ class Pruner:
     """A method; what it does not answer itself is answered as in conventional federated learning.
 
     Keep no state in it: what changes from round to round belongs into Memory.
+
+    Attributes:
+        tied_to_rounds: in what way its choices depend on `run.rounds`, if they do: such a run cannot be extended.
+            That `ask` leaves out what no later round would use does not count.
     """
+
+    tied_to_rounds: ClassVar[str] = ""
 
     def initial(self) -> InitialPlan | None:
         """Return how one client prunes before round 1, or None."""

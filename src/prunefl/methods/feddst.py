@@ -5,7 +5,7 @@ Bibikar et al. 2022. The averaging over the masks that hold a weight is the serv
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from torch import nn
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class FedDST(Pruner):
     """The layers' counts are those of the first masks, kept for the whole run."""
 
+    tied_to_rounds: ClassVar[str] = "exchanges fewer and fewer weights until the last round"
     density: float
     seed: int
     rounds: int

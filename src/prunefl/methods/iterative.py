@@ -1,7 +1,7 @@
 """Iterative pruning: twenty magnitude prunings in the first half of the rounds, every layer alike."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from prunefl.methods import Chosen, Pruner, Seen
 from prunefl.methods.survivors import (
@@ -27,6 +27,7 @@ def prunings_done(round: int, rounds: int) -> int:
 class Iterative(Pruner):
     """Each pruning keeps density^(1/20) of every layer."""
 
+    tied_to_rounds: ClassVar[str] = "prunes in the first half of all rounds"
     density: float
     rounds: int
 

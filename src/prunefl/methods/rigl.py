@@ -5,7 +5,7 @@ SET (Mocanu et al. 2018) grows at random; RigL (Evci et al. 2020) where the grad
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class Exchange(Pruner):
         growth: from what is seen, a score for each position; the best are grown.
     """
 
+    tied_to_rounds: ClassVar[str] = "exchanges fewer and fewer weights until the last round"
     density: float
     seed: int
     rounds: int

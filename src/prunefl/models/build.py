@@ -1,4 +1,4 @@
-"""From a name in a config to a network whose first weights depend on the seed alone (SPEC 12)."""
+"""From a name in a config to a network whose first weights depend on the seed alone (docs/method.md 12)."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from prunefl.system.errors import PruneFLError
-from prunefl.system.locks import hold
-from prunefl import data, devices, models, wire
-from prunefl.models import flops
-from prunefl.rounds import cost as charges
-from prunefl.runs import loggers
 from prunefl import config as settings
+from prunefl import data, devices, models, wire
 from prunefl.config import Config
-from prunefl.data import Federation
 from prunefl.core.masks import prunable_names
-from prunefl.methods import build_pruner
 from prunefl.core.randomness import derived_seed
-from prunefl.runs.records import Record
-from prunefl.runs.runner import Run, execute
-from prunefl.rounds.server import Setup
+from prunefl.data import Federation
 from prunefl.engines.simulator import Simulator
 from prunefl.local.torch_backend.trainer import OnPass
+from prunefl.methods import build_pruner
+from prunefl.models import flops
+from prunefl.rounds import cost as charges
+from prunefl.rounds.server import Setup
+from prunefl.runs import loggers
+from prunefl.runs.records import Record
+from prunefl.runs.runner import Run, execute
+from prunefl.system.errors import PruneFLError
+from prunefl.system.locks import hold
 
 
 def train(
@@ -156,7 +156,7 @@ def prepare(model: nn.Module, federation: Federation, config: Config) -> Setup:
 
 
 def refuse_unusual(model: nn.Module, input_shape: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse a network whose training would not be what SPEC says, with the remedy."""
+    """Refuse a network whose training would not be what docs/method.md says, with the remedy."""
     for name, used in flops.uses(model, input_shape, names).items():
         if len(used) != 1:
             how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"

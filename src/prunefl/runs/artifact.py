@@ -9,10 +9,10 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from prunefl.system.errors import PruneFLError
-from prunefl.runs.checkpoint import bits_of, mask_of
-from prunefl.system.files import write_atomically
 from prunefl.core.masks import Masks
+from prunefl.runs.checkpoint import bits_of, mask_of
+from prunefl.system.errors import PruneFLError
+from prunefl.system.files import write_atomically
 
 MASK = "mask:"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
 from prunefl import wire
-from prunefl.rounds.cost import Totals
 from prunefl.core.masks import packed_bits
-from prunefl.methods import Memory
 from prunefl.core.refit import Evidence
+from prunefl.methods import Memory
+from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
+from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays
 
 KEPT = 2
 """Checkpoints kept: the last, and the one before it in case the last cannot be read."""
@@ -57,29 +57,44 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
         "evidence": {str(client): asdict(seen) for client, seen in state.evidence.items()},
         "extra": dict(extra),
     }
-    # Initial pruning is a stage of its own, before round 1 and after nothing.
-    step = state.round + 1 if state.pruned else 0
-    path = save_tensors(folder / f"{step:07d}", tensors, about)
+    path = save_tensors(folder / f"{_step(state):07d}", tensors, about)
     for old in [*_found(folder)[KEPT:], *cut_off(folder)]:
         old.unlink()
     return path
 
 
-def load_latest(folder: Path, record_bytes: int) -> tuple[ServerState, dict[str, Any], list[str]] | None:
-    """Return the newest usable state, its extra, and what is wrong with newer ones; None if there is none.
+def _step(state: ServerState) -> int:
+    """Return a checkpoint's number: initial pruning is a stage of its own, before round 1 and after nothing."""
+    return state.round + 1 if state.pruned else 0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint's state, what the engine wants back, and what is wrong with newer checkpoints."""
+
+    state: ServerState
+    extra: dict[str, Any]
+    complaints: list[str]
+
+
+def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) -> Loaded | None:
+    """Return the newest usable checkpoint, None if there is none.
 
     Args:
         record_bytes: length of the records that are there; a checkpoint that knows of more is of no use.
+        last_round: those of later rounds are of no use either.
     """
     complaints: list[str] = []
     for path in _found(folder):
+        if last_round is not None and _step_of(path) > last_round + 1:
+            continue
         try:
             state, extra = _load(path)
         except CheckpointError as error:
             complaints.append(str(error))
             continue
         if extra["record_bytes"] <= record_bytes:
-            return state, extra, complaints
+            return Loaded(state, extra, complaints)
         complaints.append(f"{path}: knows of records that are gone from records.jsonl")
     if complaints:
         advice = "delete the run's folder to begin it anew"
@@ -87,8 +102,19 @@ def load_latest(folder: Path, record_bytes: int) -> tuple[ServerState, dict[str,
     return None
 
 
+def forget_after(folder: Path, state: ServerState) -> None:
+    """Remove the checkpoints that come after a state: who goes on from it writes other records than they know."""
+    for path in _found(folder):
+        if _step_of(path) > _step(state):
+            path.unlink()
+
+
 def _found(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.safetensors"), reverse=True)
+    return sorted(folder.glob("[0-9]*-*.safetensors"), reverse=True)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.partition("-")[0])
 
 
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:

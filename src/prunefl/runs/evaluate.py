@@ -8,11 +8,17 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from prunefl.config import Config
 from prunefl.data import Samples
 from prunefl.local.torch_backend.losses import LOSSES
-from prunefl.rounds.server import ServerState, Setup
 from prunefl.local.torch_backend.threads import workers
 from prunefl.local.torch_backend.trainer import Trainer
+from prunefl.rounds.server import ServerState, Setup
+
+
+def is_evaluated(round: int, config: Config) -> bool:
+    """Return whether the model is evaluated after this round."""
+    return round % config.run.eval_every == 0 or round >= config.run.rounds
 
 
 class Evaluator:

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from prunefl.system.errors import PruneFLError
 from prunefl.config.settings import flat
+from prunefl.system.errors import PruneFLError
 
 Record = Mapping[str, Any]
 NAMES = ("tensorboard", "mlflow", "wandb")
