@@ -101,9 +101,20 @@ def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):
     assert child.returncode == 130
     assert f"prunefl run --out {out} --resume" in stdout
     before = len(read_records(out / "records.jsonl"))
-    resumed = prunefl("run", "--out", out, "--resume", "run.rounds=100001")
-    assert "run.rounds=100001, but the run in" in resumed.stderr
+    resumed = prunefl("run", "--out", out, "--resume", "training.batch_size=7")
+    assert "training.batch_size=7, but the run in" in resumed.stderr
     assert len(read_records(out / "records.jsonl")) == before
+
+
+def test_a_finished_run_goes_on_to_more_rounds(tmp_path):
+    prunefl("run", *QUICK, "--out", tmp_path / "r")
+    done = prunefl("run", "--out", tmp_path / "r", "--resume", "run.rounds=7")
+    assert done.returncode == 0, done.stderr
+    records = read_records(tmp_path / "r" / "records.jsonl")
+    assert [record["kind"] for record in records] == ["run", "initial", *["round"] * 7, "end"]
+    refused = prunefl("run", "--out", tmp_path / "r", "--resume", "run.rounds=5")
+    assert "run.rounds=5, but the run in" in refused.stderr
+    assert "has done 7 rounds, must be >= 7" in refused.stderr
 
 
 def test_presets_and_config_are_printed_and_read_back(tmp_path):

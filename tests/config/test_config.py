@@ -114,3 +114,10 @@ def test_only_one_group_takes_the_clients_that_are_left() -> None:
     groups = [{"device": "x86", "count": 0}, {"device": "raspberry-pi-4", "count": 0}]
     with pytest.raises(ValueError, match="only one group can have it"):
         config.from_tables({"fleet": groups})
+
+
+def test_free_settings_are_declared_with_the_settings() -> None:
+    resume, both = config.free_settings("to resume"), config.free_settings("to resume", "to compare")
+    assert {"run.workers", "data.dir", "data.cache"} <= resume < both
+    assert {"run.seed", "run.method", "run.threads", "pruning.density"} <= both - resume
+    assert not {"run.rounds", "training.batch_size", "server.deadline"} & both

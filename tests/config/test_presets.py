@@ -1,4 +1,4 @@
-"""The presets are the paper's table (SPEC), figure for figure."""
+"""The presets are the paper's table (docs/method.md), figure for figure."""
 
 import pytest
 

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_the_example_prunes_once_after_its_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
     config = small_config(
         run={"method": "own_pruner:after_warm_up", "rounds": 30},
         pruning={"density": 0.25},
@@ -27,7 +27,7 @@ def test_the_example_prunes_once_after_its_warm_up(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_method_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
     with pytest.raises(
         ValueError, match=r"run.method='own_pruner:nothing', module 'own_pruner' has no function"
     ):

@@ -1,7 +1,6 @@
 """The networks have the sizes and names that the paper and published weights expect."""
 
 import copy
-import sys
 from pathlib import Path
 
 import pytest
@@ -136,8 +135,7 @@ def test_own_function_is_found_and_given_what_it_names(
         "def fixed(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))\n"
     )
     (tmp_path / "own_part.py").write_text("from own_net import small\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert (
         len(list(models.build("own_net:late", classes=7, input_shape=(1, 28, 28), seed=0).parameters())) == 4
     )

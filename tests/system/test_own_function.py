@@ -22,7 +22,7 @@ def test_an_own_function_makes_the_federation(tmp_path: Path, monkeypatch: pytes
         "    return Federation(parts[:2], parts[2], 2, (3,), folder.name)\n"
         "def wrong(folder): return [1]\n"
     )
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     federation = data.load("own_source:two", tmp_path)
     assert [len(c) for c in federation.clients] == [4, 5]
     assert federation.name == tmp_path.name
@@ -62,7 +62,7 @@ BAD = {
 @pytest.fixture
 def own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_bad.py").write_text(OWN_FUNCTION)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "own_bad", raising=False)
 
 

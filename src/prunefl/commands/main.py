@@ -27,6 +27,8 @@ from prunefl.commands.server import server
 from prunefl.commands.status import status
 from prunefl.commands.sweep import sweep
 from prunefl.system.errors import PruneFLError
+from prunefl.system.memory import keep_freed_memory
+from prunefl.system.plugins import look_in_working_folder
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,6 +69,10 @@ DEBUG = "PRUNEFL_DEBUG"
 """Environment variable of --debug: processes that a command starts are to show their tracebacks too."""
 
 
+COMPUTING = {"run", "demo", "compare", "lottery", "sweep", "profile", "bench"}
+"""Commands that train or measure in this process."""
+
+
 def show_version(asked: bool) -> None:
     """Print the version and end, if it is asked for."""
     if asked:
@@ -78,6 +84,7 @@ def show_version(asked: bool) -> None:
 
 @app.callback()
 def prepare(
+    context: typer.Context,
     debug: Annotated[
         bool, typer.Option("--debug", envvar=DEBUG, help="log everything; show tracebacks of all errors")
     ] = False,
@@ -86,6 +93,8 @@ def prepare(
     ] = False,
 ) -> None:
     """Federated learning in which the model shrinks while it trains."""
+    if context.invoked_subcommand in COMPUTING:
+        keep_freed_memory()
     os.environ[DEBUG] = "1" if debug else ""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("prunefl").setLevel(logging.DEBUG if debug else logging.NOTSET)
@@ -93,6 +102,7 @@ def prepare(
 
 def main() -> None:
     """Run the command line; what a user can mend is one line and exit code 2, all else shows its traceback."""
+    look_in_working_folder()
     try:
         app()
     except (PruneFLError, OSError) as error:

@@ -1,226 +1,28 @@
-"""Every setting of a run: its meaning, its default and its rule, in one place. TOML in, TOML out."""
+"""A run's config: TOML in, TOML out, and what may differ between runs."""
 
 import dataclasses
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from prunefl.config.settings import (
-    at_least,
-    between,
-    changed,
-    nearest,
-    one_of,
-    parsed,
-    positive,
-    setting,
-    share,
-    to_toml,
-    window,
-)
+from prunefl.config.sections import Config, FleetSettings
+from prunefl.config.settings import changed, nearest, parsed, to_toml
 from prunefl.system.errors import PruneFLError
 
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The run as a whole."""
-
-    method: str = setting("prunefl", "pruning method: prunefl, conventional, snip, ...")
-    seed: int = setting(0, "every source of randomness derives from it", at_least(0))
-    rounds: int = setting(300, "rounds of federated training", at_least(1))
-    eval_every: int = setting(10, "rounds between evaluations on the test set", at_least(1))
-    eval_batch: int = setting(200, "test samples in one forward pass", at_least(1))
-    workers: int = setting(
-        0,
-        "clients trained, or test batches evaluated, at once; 0 takes every core; the result is the same",
-        at_least(0),
-    )
-    threads: int = setting(1, "threads that one client computes with", at_least(1))
-    checkpoint_every: int = setting(1, "rounds between checkpoints", at_least(1))
-    target_accuracy: float = setting(0.0, "report the cost of reaching this accuracy; 0: none", share())
-    loggers: tuple[str, ...] = setting((), "also log to: tensorboard, mlflow, wandb")
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """Which data, and how it is divided among clients."""
-
-    name: str = setting(
-        "digits", "digits, mnist, femnist, cifar10, imagenet100, celeba, or your own: see docs/data.md"
-    )
-    dir: str = setting("", "folder that holds the files; '': data/NAME")
-    partition: str = setting(
-        "",
-        "how clients are cut: iid, dirichlet, shards, or by writer, person, client; '': the data's own way",
-    )
-    clients: int = setting(0, "number of clients; 0: as many as the data names, or else 10", at_least(0))
-    alpha: float = setting(0.5, "concentration of the Dirichlet partition; small is uneven", positive())
-    size: int = setting(0, "own images are resized to this many pixels a side; 0: as they are", at_least(0))
-    cache: str = setting("", "folder for decoded images; '': beside the data, or $PRUNEFL_CACHE")
-    shards: int = setting(2, "label shards a client, for the shards partition", at_least(1))
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """The network."""
-
-    name: str = setting(
-        "conv2", "conv2, vgg11, resnet18, mobilenetv3_small, lenet300100, or package.module:function"
-    )
-    init_seed: int = setting(-1, "seed of the first weights; -1: they follow run.seed", at_least(-1))
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Local training at a client: plain SGD."""
-
-    local_steps: int = setting(5, "mini-batches a client trains in a round (I)", at_least(1))
-    batch_size: int = setting(20, "samples in a mini-batch", at_least(1))
-    learning_rate: float = setting(0.25, "learning rate of round 0", positive())
-    decay: float = setting(1.0, "the rate is multiplied by decay^(r / decay_rounds)", between(0.0, 1.0))
-    decay_rounds: int = setting(10000, "see decay", at_least(1))
-    decay_stairs: int = setting(1, "rounds for which the rate stays the same", at_least(1))
-    loss: str = setting(
-        "cross_entropy", "or onehot_bce, the authors' loss", one_of("cross_entropy", "onehot_bce")
-    )
-    participants: int = setting(0, "clients drawn for a round; 0: all of them", at_least(0))
-    weighting: str = setting("samples", "p_n = D_n / D, or uniform", one_of("samples", "uniform"))
-
-
-@dataclass(frozen=True)
-class PruningSettings:
-    """Choosing which weights live."""
-
-    interval: int = setting(50, "rounds between reconfigurations", at_least(1))
-    fraction: float = setting(0.3, "share of the live weights that may be pruned, at round 0", share())
-    half_life: int = setting(10000, "rounds in which that share halves", at_least(1))
-    scope: str = setting("layer", "the smallest |w| of each layer, or of all", one_of("layer", "global"))
-    regrow: str = setting("zero", "value of a weight that is added back", one_of("zero", "perturb"))
-    perturbation: float = setting(0.001, "standard deviation for regrow = perturb", positive())
-    exclude: tuple[str, ...] = setting(("*downsample*",), "weights that are never pruned, as shell patterns")
-    density: float = setting(0.0, "density of the fixed-size methods; 0: not given", share())
-    density_limit: float = setting(0.0, "d_l: never more live weights than this; 0: no limit", share())
-    density_target: float = setting(0.0, "d_t: the limit at the last round; 0: no target", share())
-    masks: str = setting("", "run folder whose final masks the method 'ticket' trains")
-
-
-@dataclass(frozen=True)
-class InitialSettings:
-    """Pruning at one client before the first round."""
-
-    client: int = setting(-1, "which client; -1: the fastest that has enough samples", at_least(-1))
-    samples: int = setting(200, "how many of its samples", at_least(1))
-    interval: int = setting(50, "passes over them between reconfigurations", at_least(1))
-    start_factor: float = setting(1.5, "start once the accuracy exceeds this multiple of chance", at_least(0))
-    tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
-    patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
-    max_passes: int = setting(500, "stop after so many passes at the latest", at_least(1))
-    threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
-
-
-@dataclass(frozen=True)
-class ImportanceSettings:
-    """The statistic g*g."""
-
-    window: int | str = setting(
-        1, 'rounds (initial pruning: passes) before a reconfiguration that collect it, or "all"', window()
-    )
-
-
-@dataclass(frozen=True)
-class WireSettings:
-    """What the bytes carry."""
-
-    precision: str = setting("float32", "of weights sent", one_of("float32", "bfloat16", "float16", "int8"))
-    importance: str = setting("float32", "of importance sent", one_of("float32", "log8"))
-
-
-@dataclass(frozen=True)
-class TimeSettings:
-    """The clock and the time model T(M)."""
-
-    device: str = setting(
-        "raspberry-pi-4", "device of every client, unless [[fleet]] is given: a preset or a file"
-    )
-    refit: bool = setting(False, "correct c and t from the round times that clients report")
-    memory_limit: int = setting(
-        0, "bytes a client may use, turned into a density limit; 0: none", at_least(0)
-    )
-
-
-@dataclass(frozen=True)
-class FleetSettings:
-    """A group of equal devices; [[fleet]] may stand several times."""
-
-    device: str = setting("raspberry-pi-4", "a preset or a device file")
-    count: int = setting(1, "how many clients have it; 0: all that the other groups leave", at_least(0))
-    bandwidth: float = setting(0.0, "bytes a second in each direction; 0: the device's own", at_least(0))
-    latency: float = setting(0.0, "seconds added to each message", at_least(0))
-    jitter: float = setting(0.0, "standard deviation of log(compute time)", at_least(0))
-
-
-@dataclass(frozen=True)
-class ServerSettings:
-    """How the server treats updates."""
-
-    aggregate: str = setting("mean", "or trimmed_mean, median", one_of("mean", "trimmed_mean", "median"))
-    trim: float = setting(0.1, "share cut at each end by trimmed_mean", between(0.0, 0.5))
-    clip_norm: float = setting(0.0, "largest norm of a client's change; 0: any", at_least(0))
-    quorum: float = setting(0.5, "share of a round's clients without which it is not finished", share())
-    deadline: float = setting(600.0, "seconds that a real client has for a round", positive())
-
-
-@dataclass(frozen=True)
-class Config:
-    """All settings of one run."""
-
-    run: RunSettings = RunSettings()
-    data: DataSettings = DataSettings()
-    model: ModelSettings = ModelSettings()
-    training: TrainingSettings = TrainingSettings()
-    pruning: PruningSettings = PruningSettings()
-    initial: InitialSettings = InitialSettings()
-    importance: ImportanceSettings = ImportanceSettings()
-    wire: WireSettings = WireSettings()
-    time: TimeSettings = TimeSettings()
-    server: ServerSettings = ServerSettings()
-    fleet: tuple[FleetSettings, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_together(self)
-
-    def fleet_counts(self) -> list[int]:
-        """Return how many clients each [[fleet]] group has; the first with count 0 has those left over."""
-        counts = [entry.count for entry in self.fleet]
-        if 0 in counts:
-            counts[counts.index(0)] = max(0, self.data.clients - sum(counts))
-        return counts
-
-
-def _check_together(config: Config) -> None:
-    """Refuse values that are right alone and wrong together."""
-    training, data, pruning = config.training, config.data, config.pruning
-    if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
-        raise PruneFLError(
-            f"pruning.density_target={pruning.density_target}, "
-            f"must be <= pruning.density_limit={pruning.density_limit}"
-        )
-    if sum(not entry.count for entry in config.fleet) > 1:
-        raise PruneFLError(
-            "fleet: count=0 takes the clients that the others leave, only one group can have it"
-        )
-    if not data.clients:
-        return  # not known before the data is: `settled` asks again
-    if training.participants > data.clients:
-        raise PruneFLError(
-            f"training.participants={training.participants}, must be <= data.clients={data.clients}"
-        )
-    if config.initial.client >= data.clients:
-        raise PruneFLError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
-    if config.fleet and sum(config.fleet_counts()) != data.clients:
-        held = sum(entry.count for entry in config.fleet)
-        raise PruneFLError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
+__all__ = [
+    "Config",
+    "FleetSettings",
+    "as_dict",
+    "dump",
+    "free_settings",
+    "from_tables",
+    "load",
+    "override",
+    "read",
+    "settled",
+    "short_name",
+]
 
 
 def settled(config: Config, clients: int) -> Config:
@@ -305,3 +107,14 @@ def dump(config: Config, *, comments: bool = False) -> str:
 def as_dict(config: Config) -> dict[str, Any]:
     """Return the config as plain tables."""
     return dataclasses.asdict(config)
+
+
+def free_settings(*purposes: str) -> set[str]:
+    """Return the settings, as section.key, that are declared free "to resume" or "to compare"; see `setting`."""
+    return {
+        f"{section.name}.{entry.name}"
+        for section in fields(Config)
+        if section.name != "fleet"
+        for entry in fields(section.default)  # type: ignore[arg-type]
+        if entry.metadata["free"] in purposes
+    }

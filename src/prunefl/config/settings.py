@@ -1,4 +1,4 @@
-"""How a single setting is declared, checked and written: the small language that config.py speaks."""
+"""How a single setting is declared, checked and written: the small language that sections.py speaks."""
 
 import difflib
 import tomllib
@@ -49,9 +49,14 @@ def window() -> Rule:
 _ANY = Rule(lambda value: True, "")
 
 
-def setting(default: Any, meaning: str, rule: Rule = _ANY) -> Any:
-    """Return a dataclass field with its meaning and rule."""
-    return field(default=default, metadata={"help": meaning, "rule": rule})
+def setting(default: Any, meaning: str, rule: Rule = _ANY, *, free: str = "") -> Any:
+    """Return a dataclass field with its meaning and rule.
+
+    Args:
+        free: "to resume": changes no number of a run, so that it can be resumed with another value. "to compare":
+            no more than rounding, or what sets runs apart that are compared; a report may mix them.
+    """
+    return field(default=default, metadata={"help": meaning, "rule": rule, "free": free})
 
 
 def nearest(name: str, known: Sequence[str], section: str = "") -> str:

@@ -16,7 +16,7 @@ from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished, last_line, last_round
 from prunefl.report.runs import VARIANT_FILE
 from prunefl.runs.records import Record
-from prunefl.runs.runner import refuse_other_config
+from prunefl.runs.resume import refuse_other_config
 from prunefl.system.cores import cores
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically

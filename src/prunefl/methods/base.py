@@ -148,6 +148,8 @@ class Method:
         averages_itself: whether server.aggregate and server.clip_norm would be without effect.
         first_round: 1, or 0 where something comes before the first round.
         works: the kinds of Work that it gives out.
+        tied_to_rounds: in what way its choices depend on `run.rounds`, if they do: such a run cannot be extended. That
+            `work` leaves out what no later round would use does not count.
     """
 
     config: "Config"
@@ -161,6 +163,7 @@ class Method:
     keeps_limits: ClassVar[tuple[str, ...]] = ()
     averages_itself: ClassVar[bool] = False
     works: ClassVar[tuple[type[Work], ...]] = (Work,)
+    tied_to_rounds: ClassVar[str] = ""
 
     @property
     def first_round(self) -> int:
@@ -219,7 +222,3 @@ class Method:
     def next(self, seen: Seen) -> Chosen:
         """Return the masks after a round; `seen.state.masks` itself means no change."""
         return Chosen(seen.state.masks, seen.memory)
-
-    def cannot_extend(self) -> str:
-        """Return which of its settings depend on run.rounds, so that a run cannot be made longer; "" if none."""
-        return ""

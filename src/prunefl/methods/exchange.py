@@ -26,6 +26,7 @@ class SET(Method):
     label = "SET"
     colours, dash, place = ("#8d6e63", "#c9aa9f"), "5 2 1 2", 10
     needs_density = True
+    tied_to_rounds = "exchanges fewer and fewer weights until the last round"
 
     def first(self, network: Network) -> Chosen:
         return Chosen(erk_masks(network, self.config.pruning.density, self.config.run.seed))
@@ -40,9 +41,6 @@ class SET(Method):
         """Return a score for each position of each layer; the best are grown."""
         source = lots("set", self.config.run.seed, seen.round)
         return {name: source.uniform((size,)) for name, size in seen.state.masks.sizes.items()}
-
-    def cannot_extend(self) -> str:
-        return "the share that is exchanged falls with run.rounds"
 
 
 class RigL(SET):

@@ -46,6 +46,7 @@ class FedDST(Method):
     label = "FedDST"
     colours, dash, place = ("#00838f", "#4dd0dd"), "6 2", 8
     needs_density = True
+    tied_to_rounds = "exchanges fewer and fewer weights until the last round"
     averages_itself = True
     works = (Swap,)
 
@@ -86,9 +87,6 @@ class FedDST(Method):
             return Chosen(masks, seen.memory)
         sizes = magnitudes(seen.state.values, masks)
         return Chosen(keep_largest_by_layer(masks, sizes, counts), seen.memory)
-
-    def cannot_extend(self) -> str:
-        return "the share that is exchanged falls with run.rounds"
 
 
 def swap(state: SparseState, gradient: Arrays, share: float) -> SparseState:

@@ -18,6 +18,7 @@ class Iterative(Method):
     label = "Iterative pruning"
     colours, dash, place = ("#7a4fb0", "#b894ee"), "9 3", 5
     needs_density = True
+    tied_to_rounds = "prunes in the first half of all rounds"
 
     def next(self, seen: Seen) -> Chosen:
         rounds, masks = self.config.run.rounds, seen.state.masks
@@ -26,6 +27,3 @@ class Iterative(Method):
             return Chosen(masks, seen.memory)
         counts = layer_targets(self.config.pruning.density ** (done / TIMES), masks)
         return Chosen(keep_largest_by_layer(masks, magnitudes(seen.state.values, masks), counts), seen.memory)
-
-    def cannot_extend(self) -> str:
-        return "its twenty prunings are spread over the first half of run.rounds"

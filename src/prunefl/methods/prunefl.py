@@ -30,7 +30,7 @@ from prunefl.methods.base import (
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
-    from prunefl.config import InitialSettings
+    from prunefl.config.sections import InitialSettings
 
 MOST_STEPS = 10**9
 """In one stretch of initial pruning; nobody waits for more."""

@@ -4,18 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prunefl.config import short_name
+from prunefl.config import free_settings, short_name
 from prunefl.config.settings import flat
 from prunefl.methods import known, label_method
 from prunefl.report.runs import Run
 from prunefl.system.errors import PruneFLError
 
-# settings that do not change what a run computes, or that each method sets for itself
-_FREE = {
-    *("run.method", "run.seed", "run.workers", "run.threads", "run.checkpoint_every", "run.loggers"),
-    *("run.eval_batch", "run.target_accuracy", "pruning.density", "pruning.masks", "model.init_seed"),
-    "data.dir",
-}
 _OFF_AT_ZERO = {"pruning.density", "pruning.density_limit", "pruning.density_target"}
 
 
@@ -196,17 +190,19 @@ def refuse_mixture(runs: Sequence[Run], by: Sequence[str] = ()) -> None:
     """Refuse runs whose configs differ in a setting that is not being compared: by all, or as a run's variant."""
     compared = {*by, *(key for run in runs for key in run.variant.get("settings", {}))}
     seen: dict[str, tuple[Any, Run]] = {}
+    free = free_settings("to resume", "to compare")
     for run in runs:
         settings = _settings(run, compared) or {key: run.header.get(key) for key in ("model", "data")}
         apart = {*by, *run.variant.get("settings", {})}
         for key, value in settings.items():
-            if key not in _FREE | apart:
+            if key not in free | apart:
                 _refuse_other(seen, key, value, run)
 
 
 def _refuse_differing(runs: Sequence[Run], key: str) -> None:
     """Refuse runs that differ in this setting."""
     seen: dict[str, tuple[Any, Run]] = {}
+    free = free_settings("to resume", "to compare")
     for run in runs:
         _refuse_other(seen, key, _settings(run).get(key), run)
 

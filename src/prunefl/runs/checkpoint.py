@@ -1,7 +1,7 @@
 """Stop and go on: the whole state of a run in one file, written atomically, without pickle (docs/method.md 12)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +47,33 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     return path
 
 
-def load_latest(folder: Path, record_bytes: int) -> tuple[ServerState, dict[str, Any], list[str]] | None:
-    """Return the newest usable state, its extra, and what is wrong with newer ones; None if there is none.
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint's state, what the engine wants back, and what is wrong with newer checkpoints."""
+
+    state: ServerState
+    extra: dict[str, Any]
+    complaints: list[str]
+
+
+def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) -> Loaded | None:
+    """Return the newest usable checkpoint, None if there is none.
 
     Args:
         record_bytes: length of the records that are there; a checkpoint that knows of more is of no use.
+        last_round: those of later rounds are of no use either.
     """
     complaints: list[str] = []
     for path in _found(folder):
+        if last_round is not None and _step_of(path) > last_round + 1:
+            continue
         try:
             state, extra = _load(path)
         except CheckpointError as error:
             complaints.append(str(error))
             continue
         if extra["record_bytes"] <= record_bytes:
-            return state, extra, complaints
+            return Loaded(state, extra, complaints)
         complaints.append(f"{path}: knows of records that are gone from records.jsonl")
     if complaints:
         advice = "delete the run's folder to begin it anew"
@@ -69,8 +81,19 @@ def load_latest(folder: Path, record_bytes: int) -> tuple[ServerState, dict[str,
     return None
 
 
+def forget_after(folder: Path, state: ServerState) -> None:
+    """Remove the checkpoints that come after a state: who goes on from it writes other records than they know."""
+    for path in _found(folder):
+        if _step_of(path) > state.round + 1:
+            path.unlink()
+
+
 def _found(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.safetensors"), reverse=True)
+    return sorted(folder.glob("[0-9]*-*.safetensors"), reverse=True)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.partition("-")[0])
 
 
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:

@@ -62,7 +62,7 @@ def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, A
 
 
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the mean of the last five evaluations (SPEC), or None before the first."""
+    """Return the mean of the last five evaluations (docs/method.md), or None before the first."""
     last = [float(record["accuracy"]) for record in evaluations(records)][-5:]
     return sum(last) / len(last) if last else None
 

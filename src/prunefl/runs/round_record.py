@@ -1,10 +1,13 @@
 """How an outcome is written down: the fields of records.jsonl."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from prunefl import config as settings
+from prunefl.config import Config
+from prunefl.config.settings import flat
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs.records import Record, final_accuracy
 
@@ -17,7 +20,7 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "version": version,
         "method": setup.config.run.method,
         "seed": setup.config.run.seed,
-        "config_digest": hashlib.blake2b(settings.dump(setup.config).encode(), digest_size=8).hexdigest(),
+        "config_digest": _digest(setup.config),
         "model": setup.config.model.name,
         "data": data,
         "cut": setup.cut,
@@ -29,6 +32,13 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "devices": [device.name for device in setup.devices],
         "device_notes": {device.name: device.note for device in setup.devices if device.note},
     }
+
+
+def _digest(config: Config) -> str:
+    """Return a name for the settings that decide a run's numbers, but for how many rounds it has so far."""
+    free = {*settings.free_settings("to resume"), "run.rounds"}
+    kept = {key: value for key, value in flat(settings.as_dict(config)).items() if key not in free}
+    return hashlib.blake2b(json.dumps(kept).encode(), digest_size=8).hexdigest()
 
 
 def outcome_record(

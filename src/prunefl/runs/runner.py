@@ -3,25 +3,23 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunefl import config as settings
-from prunefl.config import Config
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
 from prunefl.data import Samples
 from prunefl.rounds.loop import Engine, run_rounds
-from prunefl.rounds.server import Outcome, ServerState, Setup, start
+from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
-from prunefl.runs.evaluate import Evaluator
+from prunefl.runs.evaluate import Evaluator, is_evaluated
 from prunefl.runs.model_file import About, save_model
 from prunefl.runs.records import Record, RecordFile, final_accuracy, read_records
+from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_atomically
 from prunefl.system.version import VERSION
 
 if TYPE_CHECKING:
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
 OnRecord = Callable[[Record], bool | None]
 """Told of every record as soon as it is written; answers True to stop after this round."""
-
-FREE_TO_CHANGE = {"run.workers", "run.checkpoint_every", "run.loggers", "run.target_accuracy", "data.dir"}
-"""Settings that do not change a run's numbers, so that a resumed run may have others."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ def execute(
     setup: Setup, engine: Engine, test: Samples, data: str, folder: Path, resume: bool, on_record: OnRecord
 ) -> Run:
     """Run all rounds that are left, leaving in `folder` what the README says a run leaves."""
-    opened = _open(setup, engine, folder, resume)
+    opened = open_run(setup, engine, folder, resume)
     state, wall = opened.state, opened.wall
     rounds = run_rounds(setup, opened.state, engine)
     evaluator = Evaluator(setup, test)
@@ -114,59 +109,9 @@ def execute(
     return Run(setup.network, state.sparse, records, folder, _finished(setup, state), opened.complaints)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    state: ServerState
-    wall: float = 0.0
-    record_bytes: int = 0
-    live: dict[str, int] | None = None
-    complaints: tuple[str, ...] = ()
-
-
-def _open(setup: Setup, engine: Engine, folder: Path, resume: bool) -> _Opened:
-    """Return where to begin: at a checkpoint if one is asked for and there, else at the start."""
-    records, kept = folder / "records.jsonl", folder / "config.toml"
-    if records.exists() and not resume:
-        raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
-    if resume and kept.exists():
-        refuse_other_config(setup.config, settings.load(kept), folder)
-    write_atomically(kept, settings.dump(setup.config).encode())
-    there = records.stat().st_size if records.exists() else 0
-    found = checkpoint.load_latest(folder / "checkpoints", there) if resume else None
-    if found is None:
-        if there and any(record["kind"] == "end" for record in read_records(records)):
-            raise PruneFLError(
-                f"{folder}: the run is finished, and its checkpoints are gone; there is nothing to resume"
-            )
-        return _Opened(start(setup))
-    state, extra, complaints = found
-    engine.restore(extra["engine"])
-    # which layers compute sparsely decides bits: what was measured when the run began counts, on whatever machine
-    setup.measured.update(extra["measured"])
-    return _Opened(state, extra["wall"], extra["record_bytes"], extra["live"], tuple(complaints))
-
-
-def refuse_other_config(now: Config, then: Config, folder: Path) -> None:
-    """Refuse to go on with a run under settings that would change its numbers."""
-    for section in fields(now):
-        one, other = getattr(now, section.name), getattr(then, section.name)
-        if one == other:
-            continue
-        if isinstance(one, tuple):
-            raise PruneFLError(f"{section.name} differs from the run in {folder}; give another --out")
-        for key in (field.name for field in fields(one)):
-            path = f"{section.name}.{key}"
-            if getattr(one, key) != getattr(other, key) and path not in FREE_TO_CHANGE:
-                raise PruneFLError(
-                    f"{path}={getattr(one, key)!r}, but the run in {folder} has {getattr(other, key)!r}; "
-                    "resume without changing it, or give another --out"
-                )
-
-
 def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator) -> Record:
     """Return accuracy and test loss where this round is one to evaluate."""
-    due = state.round % setup.config.run.eval_every == 0 or _finished(setup, state)
-    if outcome.round == 0 or not due:
+    if outcome.round == 0 or not is_evaluated(state.round, setup.config):
         return {}
     accuracy, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
@@ -184,4 +129,4 @@ def _finished(setup: Setup, state: ServerState) -> bool:
 def _save_model(setup: Setup, state: ServerState, folder: Path) -> None:
     network = setup.network
     about = About(setup.config.model.name, network.classes, network.input_shape, network.template.layers)
-    save_model(folder / "model.safetensors", state.sparse, about)
+    save_model(folder / MODEL_FILE, state.sparse, about)

@@ -9,16 +9,19 @@ from typing import Any
 from prunefl.system.errors import PruneFLError
 
 
+def look_in_working_folder() -> None:
+    """Let this process import from its working folder, as a script beside the user's modules would; for programs."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+
+
 def own_function(setting: str, spec: str) -> Callable[..., Any]:
-    """Return the function that `package.module:function` names, looked for in the working folder too.
+    """Return the function that `package.module:function` names.
 
     Args:
         setting: the config key that holds the spec, for the error message.
     """
     module_name, _, function_name = spec.partition(":")
-    # for good: the function may import something of the working folder when it is called
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except (ImportError, ValueError, SyntaxError) as error:

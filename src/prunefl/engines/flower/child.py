@@ -8,12 +8,14 @@ import runpy
 import sys
 
 from prunefl.engines.flower.forks import die_with_parent
+from prunefl.system.plugins import look_in_working_folder
 
 
 def main() -> None:
     """Bind this process to its parent, unless that is gone already, and become the module."""
     parent, module = int(sys.argv.pop(1)), sys.argv.pop(1)
     die_with_parent()
+    look_in_working_folder()
     # The parent may have died before the kernel was told.
     if os.getppid() == parent:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -13,6 +13,7 @@ from prunefl.engines.flower.handshake import find_difference
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session, write_measured
 from prunefl.rounds.client import handle
 from prunefl.system.files import write_atomically
+from prunefl.system.memory import keep_freed_memory
 from prunefl.wire import WireError
 
 log = logging.getLogger(__name__)
@@ -130,6 +131,9 @@ def main() -> None:
     """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    keep_freed_memory()
+    # own functions that the user allowed may lie in the working folder
+    sys.path.insert(0, os.getcwd())
     folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
     options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed))
     # standard output is what `prunefl client` shows; the log is standard error

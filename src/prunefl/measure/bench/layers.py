@@ -4,7 +4,6 @@ import torch
 
 from prunefl.local.torch_backend.breakeven import dense_step, sparse_step
 from prunefl.local.torch_backend.convert import input_sizes
-from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.spec import Spec, spec_of
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.measure.bench.step import (
@@ -25,7 +24,6 @@ def bench_layers(
     """
     task = task_named(model)
     check_settings(density, threads, batch, seconds)
-    keep_freed_memory()
     rows: dict[tuple[Spec, tuple[int, ...]], dict[str, object]] = {}
     with running_threads(threads):
         torch.manual_seed(seed)

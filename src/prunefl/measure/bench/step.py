@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from prunefl import models
 from prunefl.local.torch_backend import SGD, collect_gradients, sparsify
-from prunefl.local.torch_backend.memory import keep_freed_memory
 from prunefl.local.torch_backend.network import prunable_names
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.system.errors import PruneFLError
@@ -71,7 +70,6 @@ def bench_step(
     """
     task = task_named(model)
     check_settings(density, threads, batch, seconds)
-    keep_freed_memory()
     with running_threads(threads):
         torch.manual_seed(seed)
         dense, data = task.build(), random_batch(task, batch)

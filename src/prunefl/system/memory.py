@@ -10,8 +10,8 @@ KEPT_BYTES = 1 << 30
 def keep_freed_memory() -> bool:
     """Tell the C library to reuse freed memory of up to a gigabyte; return whether it could be told.
 
-    For the whole process, and dense torch gains from it too. Only glibc can be told so. All threads share one heap:
-    those of their own give large blocks back to the system.
+    For the whole process, so a program may ask for it, not a library. Dense torch gains too. Only glibc can be
+    told so. All threads share one heap: those of their own give large blocks back to the system.
     """
     if not sys.platform.startswith("linux"):
         return False
