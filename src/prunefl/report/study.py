@@ -202,7 +202,6 @@ def refuse_mixture(runs: Sequence[Run], by: Sequence[str] = ()) -> None:
 def _refuse_differing(runs: Sequence[Run], key: str) -> None:
     """Refuse runs that differ in this setting."""
     seen: dict[str, tuple[Any, Run]] = {}
-    free = free_settings("to resume", "to compare")
     for run in runs:
         _refuse_other(seen, key, _settings(run).get(key), run)
 
