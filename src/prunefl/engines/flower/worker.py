@@ -1,5 +1,6 @@
 """The resident worker: torch, the model and the data stay loaded here while messages come and go."""
 
+import logging
 import os
 import sys
 import tomllib
@@ -27,6 +28,8 @@ from prunefl.runs.api import build_model, load_data
 from prunefl.runs.checkpoint import KEPT
 from prunefl.system.files import write_atomically
 from prunefl.system.memory import keep_freed_memory
+
+_log = logging.getLogger(__name__)
 
 ANYTHING = "*"
 """Allows all that the server says: for clients that are on the server's own machine."""
@@ -195,7 +198,7 @@ def serve(worker: Worker, socket_path: Path) -> None:
                 try:
                     sockets.send(line, worker.answer(sockets.receive(line)))
                 except (OSError, ValueError) as error:
-                    print(f"a message was lost on the way: {error}", flush=True)
+                    _log.warning("a message was lost on the way: %s", error)
 
 
 def main() -> None:
