@@ -35,6 +35,8 @@ def run(
       prunefl run femnist scale=0.1                 a tenth of the rounds, schedules shortened with them
 
       prunefl run my.toml --out runs/first; prunefl run --out runs/first --resume
+
+      prunefl run --out runs/first --resume run.rounds=600    go on with it, for more rounds than at first
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.progress import show_progress

@@ -44,6 +44,7 @@ def train(
         test: the Dataset to evaluate on.
         config: settings that differ from the defaults, such as {"run": {"rounds": 100}}, or a Config.
         out: folder for records, checkpoints and the final model; default: none is kept.
+        resume: go on with the run in `out`, perhaps for more rounds than it was begun with.
         on_record: told of every record; answers True to stop after this round.
     """
     chosen = config if isinstance(config, Config) else settings.from_tables(dict(config or {}))

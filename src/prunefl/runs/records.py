@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from prunefl.system.files import naming
+
 Record = dict[str, Any]
 
 
@@ -26,8 +28,9 @@ class RecordFile:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one record; it is in the file when this returns."""
-        self._file.write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+            self._file.flush()
 
     def sync(self) -> None:
         """Have what was written outlive a power cut; a checkpoint must not know of records that are gone."""

@@ -132,8 +132,6 @@ def main() -> None:
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    # own functions that the user allowed may lie in the working folder
-    sys.path.insert(0, os.getcwd())
     folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
     options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed))
     # standard output is what `prunefl client` shows; the log is standard error
