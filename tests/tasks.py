@@ -1,14 +1,25 @@
 """A tiny task that trains in seconds: which of four corner pixels is bright?"""
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
-from prunefl import config
+from prunefl import config, data
 from prunefl.config import Config
+from prunefl.core.masks import Masks
+from prunefl.core.network import Network
+from prunefl.data import Federation
+from prunefl.local.torch_backend.network import network_of
+from prunefl.rounds.server import Setup
+from prunefl.rounds.setup import prepare
 
 CLASSES = 4
-BATCH_SHAPE = (20, 1, 8, 8)
+INPUT_SHAPE = (1, 8, 8)
+BATCH_SHAPE = (20, *INPUT_SHAPE)
 
 ONE_ROUND = [
     "model.name=lenet300100",
@@ -45,6 +56,17 @@ def small_model(normalised: bool = False, dropout: bool = False) -> nn.Module:
         return nn.Sequential(*layers, nn.Linear(32, CLASSES))
 
 
+def small_network(normalised: bool = False, dropout: bool = False) -> Network:
+    """Return what the core knows of the little network."""
+    return network_of(small_model(normalised, dropout), INPUT_SHAPE, CLASSES)
+
+
+def random_masks(network: Network, density: float, seed: int = 3) -> Masks:
+    """Return masks that keep about this share of every layer."""
+    source = np.random.default_rng(seed)
+    return Masks({name: source.random(shape) < density for name, shape in network.template.layers.items()})
+
+
 def small_config(**sections: dict[str, object]) -> Config:
     """Return settings under which the task takes a second, with sections changed."""
     tables: dict[str, dict[str, object]] = {
@@ -59,6 +81,22 @@ def small_config(**sections: dict[str, object]) -> Config:
     return config.from_tables(tables)
 
 
-def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    """Return whether two states are equal to the bit."""
-    return list(one) == list(other) and all(torch.equal(one[name], other[name]) for name in one)
+def small_federation() -> Federation:
+    """Return four clients and a test set."""
+    clients, test = data.wrap_all(small_clients()), data.wrap(small_data(100, seed=99))
+    return Federation(clients, test, CLASSES, INPUT_SHAPE, "own")
+
+
+def small_setup(federation: Federation, settings: Config, network: Network | None = None) -> Setup:
+    """Return what a run of these settings knows before its first round."""
+    return prepare(network or small_network(), [len(share) for share in federation.clients], settings)
+
+
+def same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two states, of arrays or tensors, are equal to the bit."""
+    return list(one) == list(other) and all(_bits(one[name]) == _bits(other[name]) for name in one)
+
+
+def _bits(value: Any) -> tuple[object, ...]:
+    array = np.asarray(value)
+    return array.shape, array.dtype, array.tobytes()
