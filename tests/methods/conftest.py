@@ -1,5 +1,5 @@
-"""The tiny network that the pruners' tests share."""
+"""The tiny network that the methods' tests share."""
 
-from pruner_cases import net
+from method_cases import network
 
-__all__ = ["net"]
+__all__ = ["network"]

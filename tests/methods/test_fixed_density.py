@@ -1,16 +1,19 @@
 """ERK, SET, RigL and FedDST hold their density, and change what they should."""
 
+import numpy as np
 import pytest
-import torch
-from pruner_cases import NAMES, SHAPE, look, settings
-from torch import nn
+from method_cases import SECONDS, look, make, weights_of
 
-from prunefl.core.masks import live_counts
-from prunefl.methods import Chosen, build_pruner
+from prunefl.core.masks import Masks
+from prunefl.core.memory import Memory
+from prunefl.core.network import Network
+from prunefl.core.state import SparseState
+from prunefl.methods import Method
 from prunefl.methods.erk import erk_counts
+from prunefl.methods.exchange import exchange, exchanged_share
+from prunefl.methods.feddst import Swap
 
 COMMON = ("pruning.density=0.2", "pruning.interval=10", "run.rounds=100")
-TOTAL = round(0.2 * 706)
 
 
 def test_erk_shares_by_the_sum_of_sides() -> None:
@@ -28,64 +31,105 @@ def test_erk_fills_a_small_layer_and_gives_the_rest_to_others() -> None:
 
 
 @pytest.mark.parametrize("method", ["erk", "set", "rigl", "feddst"])
-def test_first_masks_are_erk_of_the_seed(method: str, net: nn.Sequential) -> None:
+def test_first_masks_are_erk_of_the_seed(method: str, network: Network) -> None:
     chosen = [
-        build_pruner(settings(f"run.method={method}", f"run.seed={seed}", *COMMON)).first(net, NAMES, SHAPE)
-        for seed in (1, 1, 2)
+        make(f"run.method={method}", f"run.seed={seed}", *COMMON).first(network).masks for seed in (1, 1, 2)
     ]
-    assert live_counts(chosen[0].masks) == {"0.weight": 16, "3.weight": 106, "5.weight": 19}
-    assert torch.equal(chosen[0].masks["3.weight"], chosen[1].masks["3.weight"])
-    assert not torch.equal(chosen[0].masks["3.weight"], chosen[2].masks["3.weight"])
+    assert chosen[0].counts == {"0.weight": 16, "3.weight": 106, "5.weight": 19}
+    assert np.array_equal(chosen[0]["3.weight"], chosen[1]["3.weight"])
+    assert not np.array_equal(chosen[0]["3.weight"], chosen[2]["3.weight"])
 
 
-def start(method: str, net: nn.Sequential) -> tuple[object, Chosen, dict[str, torch.Tensor]]:
-    pruner = build_pruner(settings(f"run.method={method}", *COMMON))
-    chosen = pruner.first(net, NAMES, SHAPE)
-    weights = {
-        name: p.detach() * chosen.masks[name] if name in NAMES else p.detach()
-        for name, p in net.named_parameters()
-    }
-    return pruner, chosen, weights
+def begin(name: str) -> Method:
+    return make(f"run.method={name}", *COMMON)
 
 
-def test_static_erk_never_changes(net: nn.Sequential) -> None:
-    pruner, chosen, weights = start("erk", net)
-    assert pruner.next(look(chosen, weights, 10)).masks is chosen.masks
+def test_static_erk_never_changes(network: Network) -> None:
+    method = begin("erk")
+    chosen = method.first(network)
+    for round in (1, 10, 80):
+        assert method.next(look(method, chosen, weights_of(network), round)).masks is chosen.masks
 
 
-def test_set_exchanges_the_smallest_for_random_others_at_the_interval(net: nn.Sequential) -> None:
-    pruner, chosen, weights = start("set", net)
-    assert pruner.next(look(chosen, weights, 9)).masks is chosen.masks
-    moved = pruner.next(look(chosen, weights, 10))
-    assert live_counts(moved.masks) == live_counts(chosen.masks)
+def test_set_exchanges_the_smallest_for_random_others_at_the_interval(network: Network) -> None:
+    method, weights = begin("set"), weights_of(network)
+    chosen = method.first(network)
+    assert method.next(look(method, chosen, weights, 9)).masks is chosen.masks
+    moved = method.next(look(method, chosen, weights, 10)).masks
+    assert moved.counts == chosen.masks.counts
     # cosine at 10 of 75 rounds: 0.3/2 (1 + cos(2π/15)) = 0.287, of 106 weights 30
-    kept = chosen.masks["3.weight"] & moved.masks["3.weight"]
-    magnitude = weights["3.weight"].abs()
-    order = magnitude[chosen.masks["3.weight"]].sort().values
-    assert kept[magnitude > order[29]].all()
-    assert kept.sum() < 106
-    assert pruner.next(look(chosen, weights, 80)).masks is chosen.masks
+    before = chosen.masks["3.weight"]
+    kept, size = before & moved["3.weight"], np.abs(weights["3.weight"])
+    order = np.sort(size[before])
+    assert kept[before & (size > order[29])].all()
+    assert np.count_nonzero(kept) < 106
+    assert method.next(look(method, chosen, weights, 80)).masks is chosen.masks
 
 
-def test_rigl_grows_where_the_gradient_is_largest(net: nn.Sequential) -> None:
-    pruner, chosen, weights = start("rigl", net)
-    assert [pruner.ask(r, chosen.memory).report for r in (9, 10, 80)] == ["", "gradient", ""]
-    gradient = {name: torch.zeros_like(weights[name]) for name in weights}
-    dead = (~chosen.masks["3.weight"]).nonzero()
-    steep = dead[torch.randperm(len(dead), generator=torch.Generator().manual_seed(0))[:30]]
-    gradient["3.weight"][steep[:, 0], steep[:, 1]] = -torch.arange(1.0, 31.0)
-    moved = pruner.next(look(chosen, weights, 10, statistic=gradient)).masks["3.weight"]
-    assert moved[steep[:, 0], steep[:, 1]].all()
-    assert moved.sum() == 106
+def test_rigl_grows_where_the_gradient_is_largest(network: Network) -> None:
+    method, weights = begin("rigl"), weights_of(network)
+    chosen = method.first(network)
+    assert [method.work(r, chosen.memory, SECONDS).report for r in (9, 10, 80)] == ["", "gradient", ""]
+    gradient = {name: np.zeros_like(value) for name, value in weights.items()}
+    dead = np.flatnonzero(~chosen.masks["3.weight"])
+    steep = np.random.default_rng(0).permutation(dead)[:30]
+    gradient["3.weight"].reshape(-1)[steep] = -np.arange(1.0, 31.0)
+    moved = method.next(look(method, chosen, weights, 10, statistic=gradient)).masks
+    assert moved["3.weight"].reshape(-1)[steep].all()
+    assert moved.counts["3.weight"] == 106
 
 
-def test_feddst_reprunes_the_union_to_each_layers_first_count(net: nn.Sequential) -> None:
-    pruner, chosen, _ = start("feddst", net)
-    assert [pruner.ask(r, chosen.memory).swap > 0 for r in (9, 10, 80)] == [False, True, False]
-    union = {name: mask | (torch.rand(mask.shape) < 0.5) for name, mask in chosen.masks.items()}
-    weights = {name: torch.randn(mask.shape) * mask for name, mask in union.items()}
-    after = pruner.next(look(chosen, weights, 10, masks=union))
-    assert live_counts(after.masks) == live_counts(chosen.masks)
-    for name, mask in after.masks.items():
+def test_feddst_asks_for_a_swap_at_the_interval_and_then_allows_masks_of_ones_own() -> None:
+    method = begin("feddst")
+    given = [method.work(round, Memory(), SECONDS) for round in (9, 10, 80)]
+    assert [isinstance(work, Swap) and work.share > 0 for work in given] == [False, True, False]
+    assert [work.own_masks for work in given] == [False, True, False]
+
+
+def test_feddst_reprunes_the_union_to_each_layers_first_count(network: Network) -> None:
+    method, source = begin("feddst"), np.random.default_rng(1)
+    chosen = method.first(network)
+    union = Masks({n: mask | (source.random(mask.shape) < 0.5) for n, mask in chosen.masks.items()})
+    weights = {n: source.normal(size=w.shape).astype(np.float32) for n, w in weights_of(network).items()}
+    after = method.next(look(method, chosen, weights, 10, masks=union)).masks
+    assert after.counts == chosen.masks.counts
+    for name, mask in after.items():
+        lost, size = union[name] & ~mask, np.abs(weights[name])
+        assert lost.any()
         assert not (mask & ~union[name]).any()
-        assert weights[name][mask].abs().min() >= weights[name][~mask & union[name]].abs().max()
+        assert size[mask].min() >= size[lost].max()
+
+
+def layer(live: list[bool], weights: list[float]) -> SparseState:
+    """Return a state of one layer."""
+    return SparseState.from_dense({"w": np.array(weights, np.float32)}, Masks({"w": np.array(live)}))
+
+
+def exchanged(state: SparseState, growth: list[float], share: float) -> list[bool]:
+    found: list[bool] = exchange(state, {"w": np.array(growth)}, share)["w"].tolist()
+    return found
+
+
+def test_exchange_drops_the_smallest_and_grows_the_best() -> None:
+    state = layer([True, True, True, True, False, False], [4.0, -3.0, 0.1, 2.0, 0.0, 0.0])
+    after = exchanged(state, [9.0, 9.0, 0.0, 9.0, 1.0, 2.0], 0.25)
+    assert after == [True, True, False, True, False, True]
+
+
+def test_a_dropped_weight_may_win_its_place_back() -> None:
+    state = layer([True, True, False], [4.0, 0.1, 0.0])
+    assert exchanged(state, [0.0, 5.0, 1.0], 0.5) == [True, True, False]
+
+
+def test_exchange_of_a_full_layer_changes_nothing() -> None:
+    state = layer([True] * 4, [0.4, 0.3, 0.2, 0.1])
+    assert exchanged(state, [0.1, 0.2, 0.3, 0.4], 0.5) == [True] * 4
+
+
+def test_the_exchanged_share_falls_by_a_cosine_to_zero_at_three_quarters() -> None:
+    method = make("run.method=set", "pruning.density=0.2", "pruning.interval=1", "run.rounds=100")
+    assert exchanged_share(method, 0) == 0.3
+    assert exchanged_share(method, 25) == pytest.approx(0.3 / 2 * (1 + 0.5))
+    assert exchanged_share(method, 74) == pytest.approx(0.3 / 2 * (1 + np.cos(np.pi * 74 / 75)))
+    assert exchanged_share(method, 75) == 0
+    assert exchanged_share(make("run.method=set", *COMMON), 11) == 0

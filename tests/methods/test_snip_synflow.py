@@ -5,12 +5,12 @@ import copy
 import numpy as np
 import pytest
 import torch
-from pruner_cases import NAMES, SHAPE, look, settings
+from method_cases import NAMES, SECONDS, look, make, weights_of
 from torch import nn
 
 from prunefl import models
-from prunefl.core.masks import live_counts, prunable_names
-from prunefl.methods import build_pruner
+from prunefl.core.network import Network
+from prunefl.local.torch_backend.network import network_of
 from prunefl.methods.synflow import synflow_masks
 
 
@@ -18,26 +18,26 @@ def ranked(scores: np.ndarray, count: int) -> set[int]:
     return set(np.argsort(-scores, kind="stable")[:count].tolist())
 
 
-def test_snip_keeps_the_largest_products_of_first_weight_and_mean_gradient(net: nn.Sequential) -> None:
-    pruner = build_pruner(settings("run.method=snip", "pruning.density=0.1"))
-    start = {name: p.detach().clone() for name, p in net.named_parameters()}
-    chosen = pruner.first(net, NAMES, SHAPE)
-    assert pruner.ask(1, chosen.memory).report == "gradient"
-    gradients = {name: torch.randn_like(w) for name, w in start.items()}
-    trained = {name: w + 0.5 for name, w in start.items()}
-    after = pruner.next(look(chosen, trained, 1, statistic=gradients))
-    scores = np.concatenate([(start[n] * gradients[n]).abs().numpy().ravel() for n in NAMES])
-    kept = np.concatenate([after.masks[n].numpy().ravel() for n in NAMES])
+def test_snip_keeps_the_largest_products_of_first_weight_and_mean_gradient(network: Network) -> None:
+    method, start = make("run.method=snip", "pruning.density=0.1"), weights_of(network)
+    chosen = method.first(network)
+    assert method.work(1, chosen.memory, SECONDS).report == "gradient"
+    source = np.random.default_rng(0)
+    gradients = {name: source.normal(size=w.shape).astype(np.float32) for name, w in start.items()}
+    trained = {name: w + np.float32(0.5) for name, w in start.items()}
+    after = method.next(look(method, chosen, trained, 1, statistic=gradients))
+    scores = np.concatenate([np.abs(start[n] * gradients[n]).ravel() for n in NAMES])
+    kept = np.concatenate([after.masks[n].ravel() for n in NAMES])
     assert set(np.flatnonzero(kept).tolist()) == ranked(scores, round(0.1 * scores.size))
 
 
-def test_snip_runs_the_first_round_in_full_and_then_never_changes(net: nn.Sequential) -> None:
-    pruner = build_pruner(settings("run.method=snip", "pruning.density=0.1"))
-    chosen = pruner.first(net, NAMES, SHAPE)
-    assert all(mask.all() for mask in chosen.masks.values())
-    later = look(chosen, dict(net.named_parameters()), 2)
-    assert pruner.next(later).masks is later.masks
-    assert pruner.ask(2, chosen.memory).report == ""
+def test_snip_runs_the_first_round_in_full_and_then_never_changes(network: Network) -> None:
+    method = make("run.method=snip", "pruning.density=0.1")
+    chosen = method.first(network)
+    assert chosen.masks.density == 1
+    later = look(method, chosen, weights_of(network), 2)
+    assert method.next(later).masks is later.state.masks
+    assert method.work(2, chosen.memory, SECONDS).report == ""
 
 
 def test_synflow_keeps_the_same_weights_as_the_definition_written_by_hand() -> None:
@@ -56,32 +56,31 @@ def test_synflow_keeps_the_same_weights_as_the_definition_written_by_hand() -> N
         keep = np.zeros(48)
         keep[list(ranked(scores, round(48 * 0.25 ** (step / 100))))] = 1
         live_a, live_b = keep[:30].reshape(6, 5), keep[30:].reshape(3, 6)
-    masks = synflow_masks(net, ["0.weight", "2.weight"], (5,), 0.25)
-    assert masks["0.weight"].numpy().tolist() == live_a.astype(bool).tolist()
-    assert masks["2.weight"].numpy().tolist() == live_b.astype(bool).tolist()
+    masks = synflow_masks(network_of(net, (5,), 3), 0.25)
+    assert masks["0.weight"].tolist() == live_a.astype(bool).tolist()
+    assert masks["2.weight"].tolist() == live_b.astype(bool).tolist()
 
 
-def test_synflow_leaves_the_model_it_is_given_alone(net: nn.Sequential) -> None:
-    before = copy.deepcopy(net.state_dict())
-    masks = synflow_masks(net, NAMES, SHAPE, 0.2, steps=3)
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-    assert sum(live_counts(masks).values()) == round(0.2 * (36 + 640 + 30))
+def test_synflow_leaves_the_network_it_is_given_alone(network: Network) -> None:
+    before = copy.deepcopy(network.module.state_dict())
+    masks = synflow_masks(network, 0.2, steps=3)
+    assert all(torch.equal(before[name], value) for name, value in network.module.state_dict().items())
+    assert sum(masks.counts.values()) == round(0.2 * (36 + 640 + 30))
 
 
 def test_synflow_at_one_per_cent_leaves_no_layer_of_vgg11_empty() -> None:
     net = models.build("vgg11", classes=10, input_shape=(3, 32, 32), seed=0)
-    masks = synflow_masks(net, prunable_names(net), (3, 32, 32), 0.01)
-    counts = live_counts(masks)
-    assert sum(counts.values()) == round(0.01 * 9_747_136)
-    assert min(counts.values()) > 0
+    masks = synflow_masks(network_of(net, (3, 32, 32), 10), 0.01)
+    assert sum(masks.counts.values()) == round(0.01 * 9_747_136)
+    assert min(masks.counts.values()) > 0
     # an unbroken path: with |θ| and an input of ones, something still reaches the output
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             parameter.abs_()
-            parameter.mul_(masks.get(name, 0))
+            parameter.mul_(torch.tensor(masks[name]) if name in masks else 0)
         assert net(torch.ones(1, 3, 32, 32)).sum() > 0
 
 
 def test_a_fixed_size_method_without_density_says_what_to_do() -> None:
     with pytest.raises(ValueError, match=r"pruning.density=0.0, must be > 0 .*prunefl compare"):
-        build_pruner(settings("run.method=snip"))
+        make("run.method=snip")

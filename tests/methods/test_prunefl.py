@@ -1,10 +1,12 @@
 """PruneFL's two stages, alone and together, and the limits of size that they keep."""
 
 import pytest
-from pruner_cases import settings
+from method_cases import SECONDS, make, settings
 
-from prunefl.core.prunable import size_limit
-from prunefl.methods import build_pruner
+from prunefl.core.limits import size_limit
+from prunefl.core.memory import Memory
+from prunefl.methods import build_method
+from prunefl.methods.prunefl import Collect
 from prunefl.runs.api import train
 from prunefl.runs.runner import Run
 from tasks import small_clients, small_config, small_data, small_model
@@ -26,12 +28,14 @@ def densities(finished: Run) -> dict[str, list[float]]:
 @pytest.mark.parametrize("limit", [0.1, 0.0])
 def test_no_round_exceeds_the_limit_and_the_last_has_exactly_the_target(method: str, limit: float) -> None:
     finished = run(method, density_limit=limit, density_target=0.05)
-    total = sum(mask.numel() for mask in finished.masks.values())
-    for number, density in enumerate(densities(finished)["round"], start=1):
+    masks = finished.state.masks
+    found = densities(finished)["round"]
+    assert len(found) == 9
+    for number, density in enumerate(found, start=1):
         allowed = size_limit(number, 9, limit or None, 0.05)
         assert allowed is not None
-        assert round(density * total) <= allowed * total
-    assert sum(int(mask.sum()) for mask in finished.masks.values()) == int(0.05 * total)
+        assert round(density * masks.size) <= allowed * masks.size
+    assert sum(masks.counts.values()) == int(0.05 * masks.size)
 
 
 def test_each_stage_alone_does_only_its_part() -> None:
@@ -48,10 +52,12 @@ def test_each_stage_alone_does_only_its_part() -> None:
 
 @pytest.mark.parametrize("window", ["1", "2", "all"])
 def test_importance_is_collected_only_where_a_reconfiguration_will_use_it(window: str) -> None:
-    pruner = build_pruner(settings("run.rounds=10", "pruning.interval=5", f"importance.window={window}"))
-    first = pruner.first(small_model(), ("0.weight",), (1, 8, 8))
-    asked = [round for round in range(1, 11) if pruner.ask(round, first.memory).collect]
+    method = make("run.rounds=10", "pruning.interval=5", f"importance.window={window}")
+    given = {round: method.work(round, Memory(), SECONDS) for round in range(1, 11)}
+    assert all(isinstance(work, Collect) for work in given.values())
+    asked = [round for round, work in given.items() if isinstance(work, Collect) and work.collect]
     assert asked == {"1": [5], "2": [4, 5], "all": [1, 2, 3, 4, 5]}[window]
+    assert [round for round, work in given.items() if work.report] == [5]
 
 
 @pytest.mark.parametrize(("method", "rounds"), [("prunefl", [2, 4, 6, 8]), ("initial-only", [])])
@@ -68,12 +74,12 @@ def test_a_limit_that_a_method_would_not_keep_is_refused(method: str, limit: str
     with pytest.raises(
         ValueError, match=rf"pruning.density_{limit}, which run.method='{method}' does not keep"
     ):
-        build_pruner(settings(f"run.method={method}", "pruning.density=0.2", f"pruning.density_{limit}"))
+        build_method(settings(f"run.method={method}", "pruning.density=0.2", f"pruning.density_{limit}"))
 
 
 @pytest.mark.parametrize("method", ["dpf", "feddst"])
 @pytest.mark.parametrize("given", ['server.aggregate="median"', "server.clip_norm=1.0"])
 def test_an_aggregation_that_a_method_would_not_use_is_refused(method: str, given: str) -> None:
     with pytest.raises(ValueError, match=rf"run.method='{method}' averages in its own way"):
-        build_pruner(settings(f"run.method={method}", "pruning.density=0.2", given))
-    build_pruner(settings("run.method=snip", "pruning.density=0.2", given))
+        build_method(settings(f"run.method={method}", "pruning.density=0.2", given))
+    build_method(settings("run.method=snip", "pruning.density=0.2", given))
