@@ -1,13 +1,68 @@
-"""Make the tests' own modules importable; one thread of arithmetic, and measurements of their own."""
+"""Make the tests' own modules importable; one thread of arithmetic, measurements and random inputs of their own.
 
+Property tests and seeded loops draw new inputs in every run of CI (CI=true); their seed is printed, and
+`--hypothesis-seed=N` repeats them. Elsewhere the loops draw from seed 0.
+"""
+
+import os
+import secrets
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
+import numpy as np
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+FRESH = pytest.StashKey[int]()
+
+# Hypothesis has a profile for CI that draws the same inputs in every run
+hypothesis.settings.register_profile(
+    "ci", hypothesis.settings.get_profile("ci"), derandomize=False, database=None, deadline=None
+)
+hypothesis.settings.load_profile("ci" if IN_CI else "default")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed before Hypothesis' own plugin looks for one."""
+    if IN_CI and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbits(32))
+    config.stash[FRESH] = int(config.option.hypothesis_seed or 0)
+
+
+def how_to_repeat(config: pytest.Config) -> str:
+    """Return what to type to draw the same inputs again."""
+    return f"random inputs are of seed {config.stash[FRESH]}; again: --hypothesis-seed={config.stash[FRESH]}"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say the seed at the start, however quiet pytest is: a run that hangs has no end."""
+    if IN_CI and (reporter := session.config.pluginmanager.get_plugin("terminalreporter")):
+        reporter.write_line(how_to_repeat(session.config))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say the seed again beside what failed."""
+    if IN_CI and (terminalreporter.stats.get("failed") or terminalreporter.stats.get("error")):
+        terminalreporter.write_line(how_to_repeat(config))
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """The seed of this run's random inputs: another one in every run of CI."""
+    return pytestconfig.stash[FRESH]
+
+
+@pytest.fixture
+def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers of a test's own, whichever tests run beside it."""
+    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode())])
 
 
 @pytest.fixture(autouse=True, scope="session")
