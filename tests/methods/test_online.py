@@ -2,14 +2,14 @@
 
 from math import sqrt
 
+import numpy as np
 import pytest
-import torch
-from pruner_cases import NAMES, SHAPE, look, reply, settings
-from torch import nn
+from method_cases import NAMES, SECONDS, look, make, received, weights_of
 
-from prunefl.core.masks import live_counts
-from prunefl.methods import build_pruner
-from prunefl.methods.online import Search, advance, start
+from prunefl.core.network import Network
+from prunefl.core.state import SparseState
+from prunefl.methods import BadUpdate
+from prunefl.methods.online import Probe, Search, advance, prune_values, start
 
 N = 100_000
 NO_CARRY = (1.0, 1.0)
@@ -81,25 +81,54 @@ def test_the_interval_shrinks_after_twenty_updates_when_it_pays() -> None:
     assert (wide.low, wide.high, wide.since, wide.updates) == (200, N, 401, 0)
 
 
-def test_pruned_weights_come_back_with_the_value_they_had(net: nn.Sequential) -> None:
-    pruner = build_pruner(settings("run.method=online"))
-    weights = {name: p.detach().clone() for name, p in net.named_parameters()}
-    chosen = pruner.first(net, NAMES, SHAPE)
-    assert pruner.ask(1, chosen.memory).probe_density == pytest.approx(636 / 706)
-    chosen = pruner.next(look(chosen, weights, 1, replies=[reply(start_loss=2.0, probe_loss=2.0)]))
+def test_pruned_weights_come_back_with_the_value_they_had(network: Network) -> None:
+    method, weights = make("run.method=online"), weights_of(network)
+    chosen, state = method.first(network), network.first
+    work = method.work(1, chosen.memory, SECONDS)
+    assert isinstance(work, Probe)
+    assert work.density == pytest.approx(636 / 706)
+    updates = [received(state, loss=2.0, probe_loss=2.0)]
+    chosen = method.next(look(method, chosen, weights, 1, updates=updates))
     # two clients, the larger one's losses count three times: 1.9 and 1.9, fewer weights do as well
-    replies = [
-        reply(0, num_samples=3, start_loss=1.8, probe_loss=1.8),
-        reply(1, start_loss=2.2, probe_loss=2.2),
+    updates = [
+        received(state, 0, 0.75, loss=1.8, probe_loss=1.8),
+        received(state, 1, 0.25, loss=2.2, probe_loss=2.2),
     ]
-    small = pruner.next(look(chosen, weights, 2, replies=replies))
-    assert sum(live_counts(small.masks).values()) < 300
-    assert {
-        name: round(mask.float().mean().item(), 1) for name, mask in small.masks.items()
-    } == dict.fromkeys(NAMES, 0.3)
+    small = method.next(look(method, chosen, weights, 2, updates=updates))
+    assert sum(small.masks.counts.values()) < 300
+    assert {name: round(float(mask.mean()), 1) for name, mask in small.masks.items()} == dict.fromkeys(
+        NAMES, 0.3
+    )
     trained = {name: w * small.masks[name] if name in small.masks else w for name, w in weights.items()}
-    grown = pruner.next(look(small, trained, 3, replies=[reply(start_loss=1.7, probe_loss=1.8999)]))
-    assert grown.weights is not None
+    updates = [received(state, loss=1.7, probe_loss=1.8999)]
+    grown = method.next(look(method, small, trained, 3, updates=updates))
+    assert grown.state is not None
     for name in NAMES:
-        assert grown.masks[name].sum() > small.masks[name].sum()
-        assert torch.equal(grown.weights[name], weights[name] * grown.masks[name])
+        assert grown.masks.counts[name] > small.masks.counts[name]
+        assert np.array_equal(grown.state.dense(name), weights[name] * grown.masks[name])
+
+
+def test_the_probed_model_has_each_layers_largest_weights_and_the_same_masks(network: Network) -> None:
+    masks = make("run.method=erk", "pruning.density=0.5").first(network).masks
+    state = SparseState.from_dense(weights_of(network), masks)
+    probed = prune_values(state, 0.1)
+    assert probed.masks is masks
+    for name, size in masks.sizes.items():
+        before, after = np.abs(state.dense(name)).ravel(), np.abs(probed.dense(name)).ravel()
+        order = np.argsort(-before, kind="stable")
+        assert np.array_equal(after[order[: round(0.1 * size)]], before[order[: round(0.1 * size)]])
+        assert not after[order[round(0.1 * size) :]].any()
+    assert np.array_equal(probed.values["0.bias"], state.values["0.bias"])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [{}, {"loss": 1.0}, {"loss": 1.0, "probe_loss": [1.0]}, {"loss": 1.0, "probe_loss": 1.0, "x": 1.0}],
+)
+def test_losses_that_were_not_asked_for_or_are_missing_are_refused(
+    network: Network, numbers: dict[str, float | list[float]]
+) -> None:
+    method = make("run.method=online")
+    method.check(Probe(), {"loss": 1.0, "probe_loss": 1.0}, network.full_masks)
+    with pytest.raises(BadUpdate, match="must report the loss"):
+        method.check(Probe(), numbers, network.full_masks)
