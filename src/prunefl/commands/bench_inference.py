@@ -23,11 +23,10 @@ def inference(
 
     Example: prunefl bench inference --model conv2 --density 0.1 --density 0.02 --threads 2
     """
-    import torch
-
+    from prunefl.local.torch_backend.threads import set_threads
     from prunefl.measure.bench.inference import measure
 
-    torch.set_num_threads(threads)
+    set_threads(threads)
     timings = measure(model, density or (1.0, 0.5, 0.2, 0.1, 0.05, 0.02), samples, repeats)
     if as_json:
         about = {"model": model, "samples": samples, "threads": threads}

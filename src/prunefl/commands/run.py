@@ -40,10 +40,14 @@ def run(
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.progress import show_progress
+    from prunefl.local.measured import read_measured
     from prunefl.report.picture import draw_run
     from prunefl.runs.api import run_config
 
     config, name = resolve(arguments or [], seed, out if resume else None)
+    # the config of another run's folder: what was measured for that run counts here, too, so that bits repeat
+    source = Path(arguments[0]) if arguments else Path()
+    measured = read_measured(source.parent) if source.name == "config.toml" else {}
     folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
     with stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
 
@@ -51,7 +55,9 @@ def run(
             progress.show(record)
             return bool(interrupted.is_set())
 
-        finished = run_config(config, folder, resume, on_record, progress.show_pass, progress.show_cut)
+        finished = run_config(
+            config, folder, resume, on_record, progress.show_pass, progress.show_cut, measured
+        )
     for complaint in finished.complaints:
         print(f"skipped: {complaint}", file=sys.stderr)
     draw_run(finished.records, folder)

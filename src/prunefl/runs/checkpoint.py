@@ -47,6 +47,10 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     return path
 
 
+class OtherVersionError(CheckpointError):
+    """A checkpoint, or all of them, that another version of prunefl wrote."""
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A checkpoint's state, what the engine wants back, and what is wrong with newer checkpoints."""
@@ -64,6 +68,7 @@ def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) 
         last_round: those of later rounds are of no use either.
     """
     complaints: list[str] = []
+    of_other_versions = 0
     for path in _found(folder):
         if last_round is not None and _step_of(path) > last_round + 1:
             continue
@@ -71,10 +76,16 @@ def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) 
             state, extra = _load(path)
         except CheckpointError as error:
             complaints.append(str(error))
+            of_other_versions += isinstance(error, OtherVersionError)
             continue
         if extra["record_bytes"] <= record_bytes:
             return Loaded(state, extra, complaints)
         complaints.append(f"{path}: knows of records that are gone from records.jsonl")
+    if complaints and of_other_versions == len(complaints):
+        raise OtherVersionError(
+            f"{folder}: another version of prunefl wrote these checkpoints: finish the run with that one, or give "
+            "another --out"
+        )
     if complaints:
         advice = "delete the run's folder to begin it anew"
         raise CheckpointError(f"no checkpoint can be used, {advice}: {'; '.join(complaints)}")
@@ -98,12 +109,13 @@ def _step_of(path: Path) -> int:
 
 def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
     with understanding(path):
-        return _state_of(*load_arrays(path))
+        arrays, about = load_arrays(path)
+        if about.get("format") != FORMAT:
+            raise OtherVersionError(f"{path}: not a checkpoint of this version: another one wrote it")
+        return _state_of(arrays, about)
 
 
 def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:
-    if about.get("format") != FORMAT:
-        raise ValueError("another version of prunefl wrote it: finish the run with that one")
     past = {
         bytes.fromhex(digest): client_files.masks_of(under(f"{digest}/", arrays), about["shapes"])
         for digest in about["past"]

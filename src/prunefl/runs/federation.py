@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
@@ -23,6 +21,7 @@ from prunefl.engines.flower.server_app import Grid, make_server_app
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
 from prunefl.local.torch_backend.network import network_of
+from prunefl.local.torch_backend.threads import set_threads
 from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.setup import prepare
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
@@ -35,7 +34,7 @@ NAME_FILE = "run-name.txt"
 
 def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
     """Run all rounds with real clients and leave in the folder what every run leaves."""
-    torch.set_num_threads(config.run.threads)
+    set_threads(config.run.threads)
     federation = data.load_configured(config)
     say(f"data: {federation.cut}")
     model = models.build_configured(config, federation.classes, federation.input_shape)

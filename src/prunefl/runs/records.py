@@ -1,15 +1,115 @@
-"""What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects."""
+"""What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects.
+
+The types here are the schema, docs/records.md says what each field means, and a test holds runs, types and page together.
+"""
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 from prunefl.system.files import naming
 
 Record = dict[str, Any]
+"""Any record, as it is read back; its `kind` says which of the types below it fits."""
+
+
+class RunRecord(TypedDict):
+    """The first line: what run this is."""
+
+    kind: Literal["run"]
+    version: str
+    method: str
+    seed: int
+    config_digest: str
+    model: str
+    data: str
+    cut: str
+    prunable: int
+    parameters: int
+    layers: dict[str, int]
+    live: dict[str, int]
+    clients: int
+    devices: list[str]
+    device_notes: dict[str, str]
+
+
+class RoundSeconds(TypedDict):
+    """Simulated seconds of the participant that everybody waited for, by what they were spent on."""
+
+    compute: float
+    download: float
+    upload: float
+    overhead: float
+    total: float
+
+
+class RunTotals(TypedDict):
+    """What the run has cost up to here, initial pruning included."""
+
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    flops: float
+    wall_seconds: float
+
+
+class CostRecord(TypedDict):
+    """What a round and initial pruning both say: the cost, and the size of what came of it."""
+
+    seconds: RoundSeconds
+    bytes_up: int
+    bytes_down: int
+    flops: float
+    wall_seconds: float
+    density: float
+    live: NotRequired[dict[str, int]]
+    total: RunTotals
+
+
+class Segment(TypedDict):
+    """A stretch of initial pruning with one mask."""
+
+    passes: int
+    steps: int
+    full_steps: int
+    accuracy: float
+    loss: float
+    live: dict[str, int]
+
+
+class InitialRecord(CostRecord):
+    """What came before the first round."""
+
+    kind: Literal["initial"]
+    client: int
+    segments: NotRequired[list[Segment]]
+
+
+class RoundRecord(CostRecord):
+    """One round."""
+
+    kind: Literal["round"]
+    round: int
+    loss: float
+    collected: bool
+    reconfigured: bool
+    predicted_seconds: float
+    clients: list[int]
+    refused: dict[str, str]
+    accuracy: NotRequired[float]
+    test_loss: NotRequired[float]
+
+
+class EndRecord(TypedDict):
+    """The last line of a finished run."""
+
+    kind: Literal["end"]
+    rounds: int
+    accuracy: float | None
+    density: float
 
 
 class RecordFile:
@@ -65,7 +165,7 @@ def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, A
 
 
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the mean of the last five evaluations (docs/method.md), or None before the first."""
+    """Return the mean of the last five evaluations, or None before the first."""
     last = [float(record["accuracy"]) for record in evaluations(records)][-5:]
     return sum(last) / len(last) if last else None
 

@@ -15,7 +15,7 @@ from prunefl.runs.checkpoint import Loaded
 from prunefl.runs.evaluate import is_evaluated
 from prunefl.runs.records import read_records
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_atomically
+from prunefl.system.files import CheckpointError, write_atomically
 
 MODEL_FILE = "model.safetensors"
 _log = logging.getLogger(__name__)
@@ -64,12 +64,14 @@ def _found(setup: Setup, then: int, folder: Path) -> Loaded | None:
     """Return the checkpoint to go on from, or None to begin at the start."""
     records, checkpoints = folder / "records.jsonl", folder / "checkpoints"
     there = records.stat().st_size if records.exists() else 0
-    found = checkpoint.load_latest(checkpoints, there)
+    ended = bool(there) and any(record["kind"] == "end" for record in read_records(records))
+    try:
+        found = checkpoint.load_latest(checkpoints, there)
+    except CheckpointError as error:
+        raise (_nothing_to_do(folder, "cannot be used") if ended else error) from None
+    if found is None and ended:
+        raise _nothing_to_do(folder, "are gone")
     if found is None:
-        if there and any(record["kind"] == "end" for record in read_records(records)):
-            raise PruneFLError(
-                f"{folder}: the run is finished, and its checkpoints are gone; there is nothing to resume"
-            )
         return None
     if then == setup.config.run.rounds:
         return found
@@ -91,6 +93,12 @@ def _found(setup: Setup, then: int, folder: Path) -> Loaded | None:
             f"{then} rounds does, and has no checkpoint from before; give another --out"
         )
     return earlier
+
+
+def _nothing_to_do(folder: Path, checkpoints: str) -> PruneFLError:
+    return PruneFLError(
+        f"{folder}: the run is finished, and its checkpoints {checkpoints}; there is nothing to resume"
+    )
 
 
 def _refuse_other_rounds(setup: Setup, then: int, done: int, folder: Path) -> None:

@@ -1,18 +1,26 @@
-"""How an outcome is written down: the fields of records.jsonl."""
+"""How an outcome is written down: the fields of records.jsonl (docs/records.md)."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.config.settings import flat
+from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.server import Outcome, ServerState, Setup
-from prunefl.runs.records import Record, final_accuracy
+from prunefl.runs.records import (
+    CostRecord,
+    EndRecord,
+    Record,
+    RoundSeconds,
+    RunRecord,
+    RunTotals,
+    final_accuracy,
+)
 
 
-def first_record(setup: Setup, state: ServerState, data: str, version: str) -> Record:
+def first_record(setup: Setup, state: ServerState, data: str, version: str) -> RunRecord:
     """Return the record that says what run this is; `state` is the one before anything is trained."""
     layers, masks = setup.network.full_masks.sizes, state.sparse.masks
     return {
@@ -46,15 +54,15 @@ def outcome_record(
 ) -> Record:
     """Return the record of initial pruning or of a round; `state` is the one after it."""
     charge, masks = outcome.charge, state.sparse.masks
-    common = {
-        "seconds": {**asdict(charge.seconds), "total": charge.seconds.total},
+    common: CostRecord = {
+        "seconds": _seconds(charge.seconds),
         "bytes_up": charge.bytes_up,
         "bytes_down": charge.bytes_down,
         "flops": charge.flops,
         "wall_seconds": wall,
         "density": masks.density,
         "live": masks.counts,
-        "total": {**asdict(state.totals), "wall_seconds": total_wall},
+        "total": _totals(state.totals, total_wall),
     }
     if outcome.round == 0:
         return {"kind": "initial", "client": outcome.cohort[0], **outcome.notes, **common}
@@ -72,6 +80,26 @@ def outcome_record(
     }
 
 
+def _seconds(spent: Seconds) -> RoundSeconds:
+    return {
+        "compute": spent.compute,
+        "download": spent.download,
+        "upload": spent.upload,
+        "overhead": spent.overhead,
+        "total": spent.total,
+    }
+
+
+def _totals(totals: Totals, wall: float) -> RunTotals:
+    return {
+        "seconds": totals.seconds,
+        "bytes_up": totals.bytes_up,
+        "bytes_down": totals.bytes_down,
+        "flops": totals.flops,
+        "wall_seconds": wall,
+    }
+
+
 def without_repeats(record: Record, previous: Mapping[str, int] | None) -> Record:
     """Return the record without layer counts that are the same as before: 10,000 rounds add up."""
     if record.get("live") == previous:
@@ -79,7 +107,7 @@ def without_repeats(record: Record, previous: Mapping[str, int] | None) -> Recor
     return record
 
 
-def end_record(records: list[Record], state: ServerState) -> Record:
+def end_record(records: list[Record], state: ServerState) -> EndRecord:
     """Return the record that closes a finished run."""
     return {
         "kind": "end",

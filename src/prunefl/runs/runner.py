@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
 from prunefl.data import Samples
+from prunefl.local.measured import write_measured
 from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
@@ -97,6 +98,7 @@ def execute(
                     "engine": engine.snapshot(),
                     "measured": dict(setup.measured),
                 }
+                write_measured(folder, setup.measured)
                 checkpoint.save(folder / "checkpoints", state, extra)
             if stop:
                 break

@@ -1,6 +1,5 @@
 """What a worker has loaded for one run, and what a server may make it load. torch is loaded here, not before."""
 
-import json
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,14 +13,12 @@ from prunefl.data import Federation
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
 from prunefl.local import make_backend
+from prunefl.local.measured import read_measured
 from prunefl.methods import build_method, known
 from prunefl.rounds.client import Client
-from prunefl.system.files import write_atomically
 
 KEPT_CHECKPOINTS = 2
 """How many of the server's checkpoints a client can go back by: as many as the server keeps."""
-
-MEASURED = "break-even.json"
 
 ANYTHING = "*"
 """Allows all that the server says: for clients that are on the server's own machine."""
@@ -83,22 +80,6 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
     return Session(run, client, store, collect_facts(federation, network.template), measured)
 
 
-def read_measured(folder: Path, run: str) -> dict[str, float]:
-    """Return what this client went by in this run before; nothing in another run, or where it cannot be read."""
-    try:
-        kept = json.loads((folder / MEASURED).read_text())
-        return {str(k): float(v) for k, v in kept["densities"].items()} if kept["run"] == run else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def write_measured(folder: Path, session: Session) -> None:
-    """Keep what this client goes by in its run."""
-    if session.measured != read_measured(folder, session.run):
-        text = json.dumps({"run": session.run, "densities": session.measured})
-        write_atomically(folder / MEASURED, text.encode())
-
-
 def restrict_config(config: Config, options: WorkerOptions) -> Config:
     """Return the config with this machine's own folders; refuses code that this client did not allow."""
     named = {"model.name": config.model.name, "data.name": config.data.name}
@@ -116,12 +97,11 @@ def restrict_config(config: Config, options: WorkerOptions) -> Config:
 @lru_cache(maxsize=1)
 def load_task(config: Config) -> tuple[Federation, Network]:
     """Return data and network, loaded once for all clients that this process may be."""
-    import torch
-
     from prunefl import models
     from prunefl.local.torch_backend.network import network_of
+    from prunefl.local.torch_backend.threads import set_threads
 
-    torch.set_num_threads(config.run.threads)
+    set_threads(config.run.threads)
     federation = data.load_configured(config)
     model = models.build_configured(config, federation.classes, federation.input_shape)
     exclude = config.pruning.exclude

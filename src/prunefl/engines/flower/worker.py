@@ -10,7 +10,8 @@ from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
-from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session, write_measured
+from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
+from prunefl.local.measured import write_measured
 from prunefl.rounds.client import handle
 from prunefl.system.files import write_atomically
 from prunefl.system.memory import keep_freed_memory
@@ -78,7 +79,7 @@ class Worker:
             self._say(f"round {order.round}: {error}; asking for the whole state")
             return Envelope("state_wanted")
         session.store.save(order.round, after)
-        write_measured(self.options.folder, session)
+        write_measured(self.options.folder, session.measured, session.run)
         self._say(
             f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
         )

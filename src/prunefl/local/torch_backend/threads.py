@@ -6,6 +6,11 @@ from contextlib import contextmanager
 import torch
 
 
+def set_threads(count: int) -> None:
+    """Compute with so many threads from now on, in the whole process."""
+    torch.set_num_threads(count)
+
+
 @contextmanager
 def running_threads(count: int) -> Iterator[None]:
     """Compute with so many threads, for the whole process."""
