@@ -1,5 +1,6 @@
 """PruneFL: one client prunes first, then the server chooses anew every few rounds (the paper, Section IV)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -141,13 +142,18 @@ class PruneFL(Method):
             return super().check(work, numbers, masks)
         columns = [numbers.get(name) for name in (*STRETCH, *(f"{LIVE}{name}" for name in masks))]
         lists = [column for column in columns if isinstance(column, list)]
-        if not len(numbers) == len(columns) == len(lists) or len({len(column) for column in lists}) != 1:
+        lengths = {len(column) for column in lists}
+        if not len(numbers) == len(columns) == len(lists) or len(lengths) != 1 or 0 in lengths:
             raise BadUpdate("not an account of initial pruning")
-        for stretch in _stretches(numbers):
-            if any(not 0 <= stretch["live"][name] <= size for name, size in masks.sizes.items()):
+        # in words that NaN does not fulfil either
+        for passes, steps, full_steps, accuracy, loss, *live in zip(*lists, strict=True):
+            sizes = zip(live, masks.sizes.values(), strict=True)
+            if not all(0 <= count <= size and count % 1 == 0 for count, size in sizes):
                 raise BadUpdate("a stretch's live weights are not those of the model")
-            if not 0 <= stretch["full_steps"] <= stretch["steps"] <= MOST_STEPS or stretch["passes"] < 0:
-                raise BadUpdate(f"a stretch of {stretch['passes']} passes and {stretch['steps']} steps")
+            if not (0 <= full_steps <= steps <= MOST_STEPS and 0 <= passes <= MOST_STEPS):
+                raise BadUpdate(f"a stretch of {passes} passes and {steps} steps, {full_steps} of them full")
+            if not (0 <= accuracy <= 1 and math.isfinite(loss)):
+                raise BadUpdate(f"a stretch with accuracy {accuracy} and loss {loss}")
 
     def combine(
         self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory
