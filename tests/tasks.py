@@ -13,7 +13,10 @@ from prunefl.config import Config
 from prunefl.core.masks import Masks
 from prunefl.core.network import Network
 from prunefl.data import Federation
+from prunefl.local import make_backend
 from prunefl.local.torch_backend.network import network_of
+from prunefl.methods import build_method
+from prunefl.rounds.client import Client
 from prunefl.rounds.server import Setup
 from prunefl.rounds.setup import prepare
 
@@ -90,6 +93,24 @@ def small_federation() -> Federation:
 def small_setup(federation: Federation, settings: Config, network: Network | None = None) -> Setup:
     """Return what a run of these settings knows before its first round."""
     return prepare(network or small_network(), [len(share) for share in federation.clients], settings)
+
+
+def small_client(settings: Config, network: Network | None = None, samples: int = 60) -> Client:
+    """Return client 2 as it stands ready for orders; layers choose by the usual break-even densities."""
+    network = network or small_network()
+    backend = make_backend(network, settings, Usual())
+    share = data.wrap(small_data(samples, seed=1))
+    return Client(2, share, network, backend, build_method(settings), settings)
+
+
+class Usual(dict[str, float]):
+    """Break-even densities of any layer, so that no test depends on a measurement."""
+
+    def __contains__(self, layer: object) -> bool:
+        return True
+
+    def __missing__(self, layer: str) -> float:
+        return 0.65
 
 
 def same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

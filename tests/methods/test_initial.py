@@ -1,44 +1,57 @@
-"""Initial pruning: when it starts, when it stops, what it may not exceed."""
+"""Initial pruning: when it starts, when it stops, what it may not exceed, what the server believes of it."""
 
-from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from method_cases import make
 
-from prunefl import data, wire
-from prunefl.core.masks import density, full_masks, prunable_names
-from prunefl.core.time_json import from_json, to_json
-from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime
-from prunefl.local import torch_backend as sparse
-from prunefl.local.torch_backend.trainer import Trainer
-from prunefl.rounds.initial import Watch, fixed_batches, initial_pruning
-from prunefl.rounds.messages import InitialPlan, Order
-from tasks import BATCH_SHAPE, CLASSES, small_config, small_data, small_model
+from prunefl import wire
+from prunefl.config import Config
+from prunefl.config.sections import InitialSettings
+from prunefl.core.masks import Masks
+from prunefl.core.time_model import LinearTime, to_json
+from prunefl.methods import BadUpdate
+from prunefl.methods.base import Numbers
+from prunefl.methods.prunefl import Collect, PruneFirst, Watch
+from prunefl.rounds.client import ClientState, handle
+from prunefl.rounds.messages import Order, Reply
+from tasks import CLASSES, small_client, small_config, small_network
 
-PLAN = InitialPlan(samples=40, interval=3, start_factor=1.5, tolerance=0.1, patience=2, max_passes=40)
-
-
-def prune(plan=PLAN, per_weight=1e-3, **sections):
-    model = small_model()
-    names = prunable_names(model)
-    trainer = Trainer(model, wire.Template.of(model, names), CLASSES, BATCH_SHAPE)
-    masks = full_masks(model, names)
-    order = Order(
-        0, 0.1, b"", initial=plan, time_model=to_json(LinearTime(1.0, dict.fromkeys(names, per_weight)))
-    )
-    share = data.wrap(small_data(60, seed=1))
-    reply = initial_pruning(order, 0, share, trainer, sparse.state_of(model), masks, small_config(**sections))
-    return reply, wire.unpack(reply.model, trainer.template)[1]
+PLAN = InitialSettings(samples=40, interval=3, start_factor=1.5, tolerance=0.1, patience=2, max_passes=40)
+EVERY_THIRD = {"interval": 3, "tolerance": 0.0, "patience": 99}
 
 
-def test_reconfiguration_waits_until_the_model_beats_chance():
+def a_config(initial: dict[str, object], **sections: dict[str, object]) -> Config:
+    usual = {"samples": 40, "interval": 3, "start_factor": 1.5, "patience": 2, "max_passes": 40}
+    return small_config(initial={**usual, **initial}, **sections)
+
+
+def prune(config: Config, per_weight: float = 1e-3) -> tuple[Reply, Masks]:
+    client = small_client(config)
+    layers = client.network.template.layers
+    time_model = to_json(LinearTime(1.0, dict.fromkeys(layers, per_weight)))
+    work = PruneFirst(own_masks=True, time_model=time_model)
+    reply, _ = handle(Order(0, 0.1, wire.pack(client.network.first), work), client, ClientState())
+    client.method.check(work, reply.numbers, client.network.full_masks)
+    return reply, wire.unpack(reply.model, client.network.template, {}).masks
+
+
+def column(reply: Reply, name: str) -> list[float]:
+    found = reply.numbers[name]
+    assert isinstance(found, list)
+    return found
+
+
+def test_reconfiguration_waits_until_the_model_beats_chance() -> None:
     watch = Watch().after_pass(1.5 / CLASSES, CLASSES, PLAN)
     assert not watch.due(PLAN)
     watch = watch.after_pass(1.5 / CLASSES + 0.01, CLASSES, PLAN)
     assert watch.due(PLAN)
 
 
-def test_after_the_first_it_comes_every_interval():
+def test_after_the_first_it_comes_every_interval() -> None:
     watch = Watch().after_pass(1.0, CLASSES, PLAN).after_reconfiguration(1.0, 0.5, PLAN)
     due = []
     for _ in range(3):
@@ -47,26 +60,33 @@ def test_after_the_first_it_comes_every_interval():
     assert due == [False, False, True]
 
 
-def test_only_consecutive_stable_reconfigurations_count():
+def test_only_consecutive_stable_reconfigurations_count() -> None:
     watch = Watch()
     for before, after, stable in [(1.0, 0.95, 1), (0.95, 0.5, 0), (0.5, 0.46, 1), (0.46, 0.46, 2)]:
         watch = watch.after_reconfiguration(before, after, PLAN)
         assert watch.stable == stable
 
 
-def test_the_model_shrinks_and_every_step_is_accounted_for():
-    reply, masks = prune()
-    assert density(masks) < 0.9
-    assert all(segment.steps == 2 * segment.passes for segment in reply.segments)
-    assert sum(segment.passes for segment in reply.segments) <= PLAN.max_passes
+def test_the_model_shrinks_and_every_step_is_accounted_for() -> None:
+    reply, masks = prune(a_config({}))
+    assert masks.density < 0.9
+    passes = column(reply, "passes")
+    assert column(reply, "steps") == [2 * count for count in passes]
+    assert 0 < sum(passes) <= PLAN.max_passes
+    # a stretch is charged by the masks that it was trained under: the first by those of the whole model
+    sizes = small_network().full_masks.sizes
+    assert [column(reply, f"live.{name}")[0] for name in sizes] == list(sizes.values())
+    assert reply.loss == column(reply, "loss")[-1]
 
 
 @pytest.mark.parametrize(
     ("window", "collecting"), [(1, [2, 5, 7]), (2, [1, 2, 4, 5, 6, 7]), ("all", range(8))]
 )
-def test_importance_is_collected_in_the_last_passes_before_each_reconfiguration(window, collecting):
+def test_importance_is_collected_in_the_last_passes_before_each_reconfiguration(
+    window: int | str, collecting: list[int]
+) -> None:
     """Every third pass reconfigures, and so does the last of eight; before the start any pass may be the one."""
-    plan = InitialPlan(40, 3, 1.5, 0.0, 99, 8)
+    plan = InitialSettings(samples=40, max_passes=8, start_factor=1.5, **EVERY_THIRD)  # type: ignore[arg-type]
     watch, found = Watch(), []
     assert watch.collects(0, plan, window)
     watch = Watch(started=True)
@@ -77,41 +97,115 @@ def test_importance_is_collected_in_the_last_passes_before_each_reconfiguration(
     assert found == list(collecting)
 
 
-def test_steps_that_collect_are_told_apart():
-    plan = InitialPlan(40, 3, 0.0, 0.0, 99, 7)
-    narrow, wide = (prune(plan, importance={"window": window})[0].segments for window in (1, "all"))
-    assert [segment.steps for segment in narrow] == [2, 6, 6]
-    assert [segment.full_steps for segment in narrow] == [2, 2, 2]
-    assert all(segment.full_steps == segment.steps for segment in wide)
+def test_steps_that_collect_are_told_apart() -> None:
+    initial = {**EVERY_THIRD, "start_factor": 0.0, "max_passes": 7}
+    narrow, wide = (prune(a_config(initial, importance={"window": window}))[0] for window in (1, "all"))
+    assert column(narrow, "steps") == [2, 6, 6]
+    assert column(narrow, "full_steps") == [2, 2, 2]
+    assert column(wide, "full_steps") == column(wide, "steps") == [2, 6, 6]
 
 
-def test_it_ends_at_the_maximum_number_of_passes():
-    plan = InitialPlan(40, 3, 1.5, 0.0, 99, 8)
-    reply, _ = prune(plan)
-    assert sum(segment.passes for segment in reply.segments) == 8
+def test_it_ends_at_the_maximum_number_of_passes() -> None:
+    reply, _ = prune(a_config({**EVERY_THIRD, "max_passes": 8}))
+    assert sum(column(reply, "passes")) == 8
 
 
 @pytest.mark.parametrize("limit", [0.3, 0.05])
-def test_it_obeys_the_density_limit(limit):
-    _, masks = prune(per_weight=0.0, pruning={"density_limit": limit})
-    assert density(masks) <= limit
+def test_it_obeys_the_density_limit(limit: float) -> None:
+    _, masks = prune(a_config({}, pruning={"density_limit": limit}), per_weight=0.0)
+    assert 0 < masks.density <= limit
 
 
-def test_the_batches_are_fixed():
-    share, config = data.wrap(small_data(60, seed=1)), small_config()
-    first, again = (fixed_batches(share, PLAN, config, 0) for _ in range(2))
-    assert [len(labels) for _, labels in first] == [20, 20]
-    assert all(torch.equal(a[0], b[0]) for a, b in zip(first, again, strict=True))
+@pytest.mark.parametrize(("threads", "used"), [(0, 1), (2, 2)])
+def test_the_first_client_prunes_with_its_own_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, threads: int, used: int
+) -> None:
+    seen = []
+    config = a_config({"threads": threads, "max_passes": 1})
+    client = small_client(config)
+    steps = client.backend.steps
+
+    def watched(*given: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return steps(*given)
+
+    monkeypatch.setattr(client.backend, "steps", watched)
+    time_model = to_json(LinearTime(1.0, dict.fromkeys(client.network.template.layers, 1e-3)))
+    order = Order(0, 0.1, wire.pack(client.network.first), PruneFirst(own_masks=True, time_model=time_model))
+    handle(order, client, ClientState())
+    assert seen == [used]
+    assert torch.get_num_threads() == 1
 
 
-def test_no_batch_is_a_single_sample():
-    share, config = data.wrap(small_data(60, seed=1)), small_config()
-    batches = fixed_batches(share, replace(PLAN, samples=41), config, 0)
-    assert [len(labels) for _, labels in batches] == [20, 21]
+MASKS = small_network().full_masks
+FIRST = next(iter(MASKS))
 
 
-def test_time_models_cross_the_wire_unchanged():
-    linear = LinearTime(1.5, {"a": 0.25, "b": 0.1})
-    kinked = KinkedTime(0.5, {"a": ((0.0, 0.1), (2.0, 0.01)), "b": ((0.0, 0.1),)})
-    for model in (linear, kinked, FleetTime((linear, kinked))):
-        assert from_json(to_json(model)) == model
+def an_account(**changes: float) -> dict[str, float | list[float]]:
+    """Return an account of two stretches, the second with something changed."""
+    stretch = {"passes": 1, "steps": 10, "full_steps": 10, "accuracy": 0.5, "loss": 1.0}
+    stretch |= {f"live.{name}": size for name, size in MASKS.sizes.items()}
+    return {name: [value, changes.get(name, value)] for name, value in stretch.items()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"live.{FIRST}": -1},
+        {f"live.{FIRST}": MASKS.sizes[FIRST] + 1},
+        {f"live.{FIRST}": 0.5},
+        {f"live.{FIRST}": float("nan")},
+        {f"live.{FIRST}": float("inf")},
+        {"steps": 10**12},
+        {"steps": float("nan")},
+        {"full_steps": 11},
+        {"full_steps": -1},
+        {"passes": -1},
+        {"passes": float("nan")},
+        {"accuracy": 1.5},
+        {"loss": float("nan")},
+    ],
+)
+def test_a_stretch_that_cannot_be_true_is_refused(changes: dict[str, float]) -> None:
+    make().check(PruneFirst(), an_account(), MASKS)
+    with pytest.raises(BadUpdate, match="a stretch"):
+        make().check(PruneFirst(), an_account(**changes), MASKS)
+
+
+def without(name: str) -> Numbers:
+    return {other: value for other, value in an_account().items() if other != name}
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        {},
+        without("passes"),
+        without(f"live.{FIRST}"),
+        {**an_account(), "live.other": [1, 1]},
+        {**an_account(), "steps": 10},
+        {**an_account(), "steps": [10]},
+        {name: [] for name in an_account()},
+    ],
+)
+def test_what_is_not_an_account_is_refused(account: Numbers) -> None:
+    with pytest.raises(BadUpdate, match="not an account of initial pruning"):
+        make().check(PruneFirst(), account, MASKS)
+
+
+def test_an_account_that_nobody_asked_for_is_refused() -> None:
+    with pytest.raises(BadUpdate, match="numbers accuracy, .* which were not asked for"):
+        make().check(Collect(), an_account(), MASKS)
+
+
+def test_a_checked_account_is_what_the_clock_charges() -> None:
+    method = make()
+    costs = method.cost(PruneFirst(), MASKS.counts, an_account(full_steps=4))
+    assert [(steps.count, steps.full_gradient) for steps in costs] == [
+        (0, False),
+        (6, False),
+        (10, True),
+        (4, True),
+    ]
+    assert all(steps.live == MASKS.sizes for steps in costs)
+    assert np.isclose(sum(steps.count for steps in costs), 20)
