@@ -32,7 +32,8 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
 def add_weighted(total: Array | None, array: Array, weight: float) -> Array:
     """Return total + weight * array, in place; a new array where there is no total yet."""
     if total is None:
-        return array * np.float32(weight)
+        # not array * weight, which has the array's memory order, and of a single number is no array
+        return np.multiply(array, np.float32(weight), out=np.empty(array.shape, np.float32))
     _core.accumulate(np.ascontiguousarray(array).reshape(-1), weight, total.reshape(-1))
     return total
 
@@ -41,8 +42,7 @@ def median(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
     """Return the coordinate-wise median; the weights are not used: a liar could claim any."""
     ordered = np.sort(np.stack(arrays), axis=0)
     count = len(ordered)
-    middle: Array = (ordered[(count - 1) // 2] + ordered[count // 2]) / np.float32(2)
-    return middle
+    return np.asarray((ordered[(count - 1) // 2] + ordered[count // 2]) / np.float32(2))
 
 
 def trimmed_mean(share: float) -> Combine:
@@ -55,8 +55,7 @@ def trimmed_mean(share: float) -> Combine:
         ordered = np.sort(np.stack(arrays), axis=0)
         # 0.1 * 30 is a little more than 3
         cut = min(math.ceil(share * len(ordered) - 1e-9), (len(ordered) - 1) // 2)
-        middle: Array = ordered[cut : len(ordered) - cut].mean(axis=0, dtype=np.float32)
-        return middle
+        return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0, dtype=np.float32))
 
     return combine
 
@@ -88,5 +87,7 @@ def clip_change(state: SparseState, start: SparseState, limit: float) -> SparseS
     if norm <= limit:
         return state
     share = np.float32(limit / norm)
-    moved: Arrays = {name: start.values[name] + share * change for name, change in changes.items()}
+    moved: Arrays = {
+        name: np.asarray(start.values[name] + share * change) for name, change in changes.items()
+    }
     return SparseState(moved, state.masks)

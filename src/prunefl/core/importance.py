@@ -26,7 +26,7 @@ def empty_sums(shapes: Mapping[str, Shape]) -> dict[str, Array]:
 
 def mean(sums: Arrays, steps: int) -> dict[str, Array]:
     """Return the average over the steps it was collected in; zeros if there was none."""
-    return {name: total / np.float32(max(1, steps)) for name, total in sums.items()}
+    return {name: np.asarray(total / np.float32(max(1, steps))) for name, total in sums.items()}
 
 
 def fixed_gain(importance: Arrays, masks: Masks) -> float:

@@ -24,7 +24,10 @@ class Masks(Mapping[str, Mask]):
     def __init__(self, masks: Mapping[str, Mask]) -> None:
         self._masks: dict[str, Mask] = {}
         for name, given in masks.items():
-            mask = np.ascontiguousarray(given).view()
+            if given.dtype != np.bool_:
+                raise ValueError(f"mask of {name} is {given.dtype}, must be bool")
+            # a copy, unless nobody can write to it anyway: the digest is remembered
+            mask = np.array(given, order="C", copy=True if given.flags.writeable else None)
             mask.flags.writeable = False
             self._masks[name] = mask
 
@@ -82,8 +85,8 @@ class Masks(Mapping[str, Mask]):
 
     @cached_property
     def packed(self) -> dict[str, NDArray[np.uint8]]:
-        """Each layer as bits, row-major, the first weight in the lowest bit of the first byte."""
-        return {name: np.packbits(self.flat(name), bitorder="little") for name in self}
+        """Each layer as bits."""
+        return {name: pack_mask(mask) for name, mask in self.items()}
 
     @cached_property
     def digest(self) -> bytes:
@@ -95,8 +98,13 @@ class Masks(Mapping[str, Mask]):
         return hasher.digest()
 
 
+def pack_mask(mask: Mask) -> NDArray[np.uint8]:
+    """Return a mask as bits, row-major, the first weight in the lowest bit of the first byte."""
+    return np.packbits(mask, bitorder="little")
+
+
 def unpack_mask(bits: NDArray[np.uint8], shape: Sequence[int]) -> Mask:
-    """Return the mask of this shape that the bits hold, as `Masks.packed` has them."""
+    """Return the mask of this shape that the bits hold."""
     count = int(np.prod(shape))
     if bits.dtype != np.uint8 or bits.size != -(-count // 8):
         raise ValueError(f"{bits.size} bytes of {bits.dtype} for a mask of shape {tuple(shape)}")

@@ -63,7 +63,7 @@ def keep_largest_by_layer(masks: Masks, scores: Mapping[str, Scores], counts: Ma
 
 
 def drop_smallest(masks: Masks, scores: Mapping[str, Scores], count: int) -> Masks:
-    """Return the masks less exactly `count` live weights with the smallest scores; of equals the earlier go."""
+    """Return the masks less the `count` live weights with the smallest scores; of equals the earlier go, NaN last."""
     gone = largest_together({name: -scores[name] for name in masks}, count)
     return keep(masks, {name: ~chosen for name, chosen in gone.items()})
 

@@ -16,7 +16,7 @@ Arrays: TypeAlias = Mapping[str, Array]
 """Name -> float32 array in the parameter's own shape."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SparseState:
     """A network's parameters and float buffers.
 
@@ -30,6 +30,8 @@ class SparseState:
 
     def __post_init__(self) -> None:
         for name, count in self.masks.counts.items():
+            if name not in self.values:
+                raise ValueError(f"there are no values of {name!r}, which has a mask")
             if self.values[name].shape != (count,):
                 raise ValueError(f"values[{name!r}] has shape {self.values[name].shape}, its mask ({count},)")
 
