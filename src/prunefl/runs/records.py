@@ -1,6 +1,6 @@
 """What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects.
 
-The types here are the schema, docs/records.md says what each field means, and a test holds runs, types and page together.
+The types here are the schema, docs/records.md says what each field means; a test holds runs, types and page together.
 """
 
 import json
