@@ -2,13 +2,14 @@
 
 import inspect
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from prunefl.core.masks import Counts, Masks
 from prunefl.core.memory import Memory
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
-from prunefl.methods import Chosen, Method, Steps, Work
+from prunefl.methods import Chosen, Combined, Method, Steps, Update, Work
 from prunefl.rounds.messages import describe_work, parse_work
 from prunefl.system.errors import PruneFLError
 
@@ -64,11 +65,42 @@ def check_work(method: Method, work: Any, live: Counts) -> None:
         parse_work(method, json.loads(json.dumps(describe_work(work))))
     except (TypeError, ValueError) as error:
         raise _wrong(method, "work", f"gave what cannot be sent: {error}") from None
-    if work.own_masks:
-        return  # what such work costs may depend on what comes back
-    cost = method.cost(work, live, {})
+    if not work.own_masks:
+        # what other work costs may depend on what comes back
+        check_cost(method, method.cost(work, live, {}))
+
+
+def check_cost(method: Method, cost: Any) -> Sequence[Steps]:
+    """Return the cost; refuse what the clock could not charge."""
     if not isinstance(cost, list | tuple) or not all(isinstance(steps, Steps) for steps in cost):
         raise _wrong(method, "cost", f"gave {_kind(cost)}, must give a list of Steps")
+    return cost
+
+
+def check_cohort(method: Method, cohort: Any, clients: int) -> Sequence[int]:
+    """Return who takes part; refuse clients that there are not."""
+    numbers = list(cohort) if isinstance(cohort, Sequence) else []
+    if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(clients)):
+        rule = f"must give some of the clients 0 to {clients - 1}, each once"
+        raise _wrong(method, "cohort", f"gave {str(cohort)[:50]}, {rule}")
+    return numbers
+
+
+def check_update(method: Method, work: Work, update: Any) -> Update:
+    """Return what a client half made; refuse what is not what its own server half asked for."""
+    if not isinstance(update, Update) or not isinstance(update.state, SparseState):
+        raise _wrong(method, "train", f"gave {_kind(update)}, must give Update with a SparseState")
+    if (update.statistic is None) != (not work.report):
+        given = "no" if update.statistic is None else "a"
+        raise _wrong(method, "train", f"gave {given} statistic, must give one where work says report")
+    return update
+
+
+def check_combined(method: Method, combined: Any) -> Combined:
+    """Return one update made of many; refuse what is none."""
+    if not isinstance(combined, Combined) or not isinstance(combined.state, SparseState):
+        raise _wrong(method, "combine", f"gave {_kind(combined)}, must give Combined with a SparseState")
+    return combined
 
 
 def _wrong(method: Method, answer: str, rule: str) -> PruneFLError:

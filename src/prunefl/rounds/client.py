@@ -12,6 +12,7 @@ from prunefl.core.randomness import derived_seed
 from prunefl.data import Samples
 from prunefl.local import Backend, Local, OnPass
 from prunefl.methods import Method, Update
+from prunefl.rounds.answers import check_update
 from prunefl.rounds.messages import Order, Reply
 
 
@@ -68,7 +69,7 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
         backend=client.backend,
         on_pass=client.on_pass,
     )
-    update = client.method.train(order.work, local)
+    update = check_update(client.method, order.work, client.method.train(order.work, local))
     return _pack(
         order,
         client,

@@ -13,6 +13,7 @@ from prunefl.core.masks import Counts
 from prunefl.core.randomness import stream
 from prunefl.devices import Device
 from prunefl.methods import Steps
+from prunefl.rounds.answers import check_cost
 from prunefl.rounds.messages import Order
 from prunefl.rounds.updates import Collected
 
@@ -70,7 +71,9 @@ def charge_round(
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
     live = state.sparse.masks.counts
     spent = {
-        update.client: setup.method.cost(orders[update.client].work, live, update.numbers)
+        update.client: check_cost(
+            setup.method, setup.method.cost(orders[update.client].work, live, update.numbers)
+        )
         for update in collected.updates
     }
     round = next(iter(orders.values())).round

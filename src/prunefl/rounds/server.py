@@ -16,7 +16,7 @@ from prunefl.core.time_model import TimeModel
 from prunefl.devices import Device
 from prunefl.methods import Chosen, Clients, Method, Seen, Work
 from prunefl.rounds import refit
-from prunefl.rounds.answers import check_chosen, check_work
+from prunefl.rounds.answers import check_chosen, check_cohort, check_combined, check_work
 from prunefl.rounds.cost import Charge, Totals, charge_round
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.updates import collect_updates
@@ -99,14 +99,14 @@ def start(setup: Setup) -> ServerState:
     check_chosen(setup.method, "first", chosen, setup.network)
     state = ServerState(first, setup.method.first_round - 1, chosen.memory)
     state = _with_masks(setup, state, chosen)
-    check_work(setup.method, _next_work(setup, state)[1], state.sparse.masks.counts)
+    _next_work(setup, state)
     return state
 
 
 def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int, Order]]:
     """Return the orders of the next round by client, and the state with what quantisation kept back."""
     round, work = _next_work(setup, state)
-    cohort = setup.method.cohort(round, setup.clients)
+    cohort = check_cohort(setup.method, setup.method.cohort(round, setup.clients), len(setup.devices))
     rate = schedule.learning_rate(max(1, round), setup.config)
     packed, residual = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     orders = {c: Order(round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
@@ -115,7 +115,9 @@ def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int
 
 def _next_work(setup: Setup, state: ServerState) -> tuple[int, Work]:
     round = state.round + 1
-    return round, setup.method.work(round, state.memory, refit.fleet_time_model(setup, state))
+    work = setup.method.work(round, state.memory, refit.fleet_time_model(setup, state))
+    check_work(setup.method, work, state.sparse.masks.counts)
+    return round, work
 
 
 def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:
@@ -138,7 +140,7 @@ def finish_round(
     known = {**state.known, **{update.client: here.digest for update in got.updates}}
     state = replace(state, known=known, totals=state.totals.plus(charge))
     state = replace(state, evidence=refit.observe_round(setup, state, orders, got))
-    combined = method.combine(work, state.sparse, got.updates, state.memory)
+    combined = check_combined(method, method.combine(work, state.sparse, got.updates, state.memory))
     state = replace(state, round=state.round + 1, sparse=combined.state)
     seen = Seen(
         state.round,

@@ -8,7 +8,7 @@ from prunefl import devices
 from prunefl.config import Config
 from prunefl.core.network import Network
 from prunefl.methods import build_method
-from prunefl.rounds.answers import check_signatures
+from prunefl.rounds.answers import check_cohort, check_signatures
 from prunefl.rounds.server import Setup
 
 
@@ -32,7 +32,7 @@ def prepare(
     time_model = devices.round_time(fleet, config)
     made: MutableMapping[str, float] = {} if measured is None else measured
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
-    method.cohort(method.first_round, setup.clients)
+    check_cohort(method, method.cohort(method.first_round, setup.clients), len(num_samples))
     return setup
 
 

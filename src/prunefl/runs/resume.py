@@ -52,9 +52,10 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
         engine.restore(found.extra["engine"])
         # which layers compute sparsely decides bits: what was measured when the run began counts, on any machine
         setup.measured.update(found.extra["measured"])
+    begun = start(setup) if found is None else found.state
     write_atomically(kept, settings.dump(setup.config).encode())
     if found is None:
-        return Opened(start(setup))
+        return Opened(begun)
     extra = found.extra
     _log.info("%s: goes on after round %d of %d", folder, found.state.round, rounds)
     return Opened(found.state, extra["wall"], extra["record_bytes"], extra["live"], tuple(found.complaints))
