@@ -30,8 +30,8 @@ def train(form: str) -> None:
     import torch
 
     from prunefl import models
-    from prunefl.core.masks import prunable_names
     from prunefl.local import torch_backend as sparse
+    from prunefl.local.torch_backend.network import prunable_names
 
     def pruned(model: torch.nn.Module, density: float) -> torch.nn.Module:
         names = prunable_names(model)

@@ -94,4 +94,4 @@ def test_a_server_and_a_run_share_the_lock(tmp_path: Path) -> None:
     with started("run", *ENDLESS, "--out", tmp_path) as first:
         wait_for(lambda: rounds(tmp_path) > 1)
         with pytest.raises(ValueError, match=f"process {first.pid} on"):
-            serve.serve(serve.Service(Config(), tmp_path, None, "127.0.0.1", 0), print)
+            serve.serve(serve.ServerOptions(Config(), tmp_path, None, "127.0.0.1", 0), print)

@@ -8,7 +8,7 @@ import pytest
 from prunefl.config import Config, dump, from_tables, override
 from prunefl.experiments import plan_comparison, plan_lottery, plan_sweep
 from prunefl.experiments.plan import lottery_folder, parse_method, parse_swept, refuse_other_runs
-from prunefl.methods import build_pruner
+from prunefl.methods import build_method
 
 OUT = Path("out")
 METHODS = ["conventional", "snip", "prunefl", "online", "snip:0.3"]
@@ -176,4 +176,4 @@ def test_a_lottery_trains_the_mask_on_old_and_other_weights_beside_three_methods
     assert jobs["ticket-other-weights"].model.init_seed not in (-1, 3)
     assert jobs["snip"].pruning.density == jobs["synflow"].pruning.density == 0.125
     for config in jobs.values():
-        build_pruner(config)
+        build_method(config)

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from prunefl import models
-from prunefl.core.masks import prunable_names
+from prunefl.core.masks import Masks
+from prunefl.core.state import SparseState
 from prunefl.export import export, load
 from prunefl.local import torch_backend as sparse
-from prunefl.runs.artifact import About, save_model
+from prunefl.local.torch_backend.network import prunable_names
+from prunefl.runs.model_file import About, save_model
 
 SHAPES = {"conv2": ((1, 28, 28), 10), "mobilenetv3_small": ((3, 32, 32), 2), "lenet300100": ((1, 28, 28), 10)}
 
@@ -44,10 +46,10 @@ def save(folder: Path, name: str, density: float, called: str = "") -> nn.Module
     model, masks = pruned(name, density)
     shape, classes = SHAPES[name]
     buffers = {n: b for n, b in model.named_buffers() if b.is_floating_point()}
-    values = {n: p.detach() for n, p in (dict(model.named_parameters()) | buffers).items()}
-    values |= {n: values[n][mask] for n, mask in masks.items()}
-    shapes = {n: tuple(mask.shape) for n, mask in masks.items()}
-    save_model(folder / "model.safetensors", values, masks, About(called or name, classes, shape, shapes))
+    values = {n: p.detach().numpy() for n, p in (dict(model.named_parameters()) | buffers).items()}
+    live = Masks({n: mask.numpy() for n, mask in masks.items()})
+    about = About(called or name, classes, shape, live.shapes)
+    save_model(folder / "model.safetensors", SparseState.from_dense(values, live), about)
     return model
 
 

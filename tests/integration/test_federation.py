@@ -9,14 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from prunefl.runs.artifact import load_model
 from realm import Forger, free_port, living, realm
 
 from prunefl import config as settings
-from prunefl.core.masks import digest
 from prunefl.engines.flower import keys
 from prunefl.engines.flower.envelope import seal, unseal
 from prunefl.runs.api import run_config
+from prunefl.runs.model_file import load_model
 
 CONFIG = """
 [run]
@@ -60,10 +59,12 @@ def test_simulator_and_real_processes_end_with_the_same_bits(tmp_path, monkeypat
         assert town.processes["server"].returncode == 0, town.said("server")
         town.wait("the clients' end", lambda: all(client.poll() == 0 for client in clients), 60)
         assert town.mine() == []
-    values, masks, _ = load_model(tmp_path / "r" / "run" / "model.safetensors")
-    expected_values, expected_masks, _ = load_model(expected.folder / "model.safetensors")
-    assert digest(masks) == digest(expected_masks)
-    assert all(values[name].equal(expected_values[name]) for name in expected_values)
+    found_state, _ = load_model(town.run / "model.safetensors")
+    expected_state, _ = load_model(expected.folder / "model.safetensors")
+    assert found_state.masks == expected_state.masks
+    assert {n: v.tobytes() for n, v in found_state.values.items()} == {
+        n: v.tobytes() for n, v in expected_state.values.items()
+    }
     numbers = ("kind", "round", "loss", "density", "accuracy", "bytes_up", "bytes_down", "reconfigured")
     found = [json.loads(line) for line in (town.run / "records.jsonl").read_text().splitlines()]
     assert [{n: r.get(n) for n in numbers} for r in found] == [

@@ -10,8 +10,8 @@ import torch
 
 from prunefl import devices, models
 from prunefl.commands.profile import profile as command
-from prunefl.core.masks import prunable_names
 from prunefl.devices import DeviceFile, Link, Measured, Memory
+from prunefl.local.torch_backend.network import network_of
 from prunefl.measure.profile import Fit, LayerProfile, Profile, Task, fit_line, measured, merged, profile
 from prunefl.measure.profile.memory import Job, step_bytes
 from prunefl.measure.profile.step import random_masks
@@ -119,7 +119,8 @@ def test_masks_have_exactly_the_density_asked_for() -> None:
 
 def test_a_real_profile_has_ten_densities_below_break_even_for_every_layer() -> None:
     model = models.build("lenet300100", classes=10, input_shape=(1, 28, 28), seed=0)
-    names = prunable_names(model)
+    network = network_of(model, (1, 28, 28), 10)
+    names = list(network.template.layers)
     seen: list[float] = []
     before = torch.get_num_threads()
     found = profile(
@@ -131,7 +132,7 @@ def test_a_real_profile_has_ten_densities_below_break_even_for_every_layer() -> 
     assert all(seconds > 0 for layer in found.layers for _, seconds in layer.points)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
-    shape = devices.shape_of(model, (1, 28, 28), names)
+    shape = devices.shape_of(network)
     device = devices.bind(DeviceFile("d", "d", Link(), (measured(found, shape, "lenet300100"),)), shape, 20)
     assert device.kinked
     assert device.dense_step_seconds() > 0

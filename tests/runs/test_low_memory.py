@@ -16,4 +16,5 @@ def test_a_step_that_dies_dense_trains_sparse() -> None:
     )
     dense, sparse = done.stdout.splitlines()
     assert dense.startswith("dense: dies within 48 MB")
+    assert "DefaultCPUAllocator" in dense
     assert sparse.startswith("sparse: 5 steps, loss")

@@ -9,12 +9,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
-from prunefl.runs import checkpoint
 from prunefl.runs.api import train
 from prunefl.runs.records import read_records
+from prunefl.system.files import save_arrays
 from prunefl.system.locks import FolderInUseError
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 
@@ -30,7 +30,7 @@ VARIANTS = {
     "all rounds collect importance": {"importance": {"window": "all"}},
     "int8 with feedback": {"wire": {"precision": "int8", "importance": "log8"}},
     "client selection": {"training": {"participants": 2}},
-    "online, whose pruner remembers": {"run": {"method": "online"}},
+    "online, which remembers": {"run": {"method": "online"}},
 }
 
 
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_another_version_is_named_and_skipped(tmp_path):
     config = small_config()
     go(config, tmp_path, on_record=lambda record: record.get("round") == 5)
     folder = tmp_path / "checkpoints"
-    checkpoint.save_tensors(folder / "9999999", {"values/x": torch.zeros(2)}, {"round": 5})
+    save_arrays(folder / "9999999", {"values/x": np.zeros(2, np.float32)}, {"round": 5})
     cut = folder / ".0000001-00000000.safetensors.tmp"
     cut.write_bytes(b"cut off")
     resumed = go(config, tmp_path, resume=True)

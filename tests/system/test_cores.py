@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from prunefl.local.torch_backend.threads import workers
-from prunefl.system.cores import cores
+from prunefl.system.cores import cores, count_workers
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be taken away here")
@@ -13,10 +12,10 @@ def test_only_the_cores_we_may_use_count() -> None:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
-        assert cores() == workers(0) == 1
+        assert cores() == count_workers(0) == 1
     finally:
         os.sched_setaffinity(0, before)
 
 
 def test_a_number_asked_for_is_taken() -> None:
-    assert workers(7) == 7
+    assert count_workers(7) == 7

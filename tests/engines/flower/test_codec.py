@@ -4,18 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from prunefl.engines.flower.codec import decode_order, decode_reply, encode_order, encode_reply
+from prunefl.config import Config
+from prunefl.engines.flower.codec import MOST_NUMBERS, decode_order, decode_reply, encode_order, encode_reply
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal, unseal
-from prunefl.rounds.messages import Ask, InitialPlan, Order, Reply, Segment
+from prunefl.methods import build_method
+from prunefl.methods.prunefl import Collect, PruneFirst
+from prunefl.rounds.messages import Order, Reply
 
-PLAN = InitialPlan(200, 50, 1.5, 0.1, 5, 1000)
+METHOD = build_method(Config())
 ORDERS = [
-    Order(3, 0.1, b"model", Ask(collect=True, report="importance")),
-    Order(0, 0.25, b"", initial=PLAN, time_model='{"constant": 1.5}'),
+    Order(3, 0.1, b"model", Collect(collect=True, report="importance")),
+    Order(0, 0.25, b"", PruneFirst(own_masks=True, time_model='{"constant": 1.5}')),
 ]
 REPLIES = [
-    Reply(1, 3, 60, 0.7, b"model", b"statistic", 0.9, 0.8, 1.5),
-    Reply(1, 0, 60, 0.7, b"m", segments=(Segment(5, 50, 10, {"0.weight": 7}, 0.5, 1.1),)),
+    Reply(1, 3, 60, 0.7, b"model", b"statistic", {"before": 0.9, "after": 0.8}, 1.5),
+    Reply(1, 0, 60, 0.7, b"m", numbers={"passes": [5, 7], "accuracy": [0.5, 1.1], "live.0.weight": [7, 4]}),
 ]
 
 
@@ -25,7 +28,7 @@ def posted(envelope: Envelope) -> Envelope:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_order_comes_back_as_it_was(order):
-    assert decode_order(posted(encode_order(order, "run"))) == order
+    assert decode_order(posted(encode_order(order, "run")), METHOD) == order
 
 
 @pytest.mark.parametrize("reply", REPLIES)
@@ -55,21 +58,53 @@ def test_numbers_that_are_none_are_refused_by_name(name, value):
         decode_reply(posted(envelope), 1)
 
 
-@pytest.mark.parametrize("segments", ["x", [1], [{"live": 3}], [{"live": {"a": "b"}}]])
-def test_segments_that_are_none_are_refused(segments):
-    envelope = encode_reply(REPLIES[1])
-    envelope.values["segments"] = segments
-    with pytest.raises(EnvelopeError):
-        decode_reply(envelope, 1)
-
-
-def test_an_ask_of_another_version_is_refused_with_the_reason():
+@pytest.mark.parametrize("name", ["round", "learning_rate"])
+def test_an_order_without_its_numbers_is_refused_by_name(name):
     envelope = encode_order(ORDERS[0], "run")
-    envelope.values["ask"]["levitate"] = True
+    del envelope.values[name]
+    with pytest.raises(EnvelopeError, match=name):
+        decode_order(envelope, METHOD)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ("x", "must be a table"),
+        ([1], "must be a table"),
+        (None, "must be a table"),
+        ({"live": "b"}, "live='b', must be a number"),
+        ({"live": {"a": 1}}, "live={'a': 1}, must be a number"),
+        ({"live": [1, "b"]}, "live='b', must be a number"),
+        ({"live": [[1]]}, "must be a number"),
+        ({"live": [float("nan")]}, "live=nan, must be a number"),
+        ({"live": [0] * (MOST_NUMBERS + 1)}, "numbers, must be <="),
+        ({str(n): 0 for n in range(MOST_NUMBERS + 1)}, "must be a table"),
+    ],
+)
+def test_what_a_client_half_reports_is_numbers_and_lists_of_them_or_refused(numbers, words):
+    envelope = encode_reply(REPLIES[1])
+    envelope.values["numbers"] = numbers
+    with pytest.raises(EnvelopeError, match=words):
+        decode_reply(posted(envelope), 1)
+
+
+def test_work_of_another_version_is_refused_with_the_reason():
+    envelope = encode_order(ORDERS[0], "run")
+    envelope.values["work"]["levitate"] = True
     with pytest.raises(EnvelopeError, match="same version"):
-        decode_order(envelope)
+        decode_order(envelope, METHOD)
+
+
+@pytest.mark.parametrize("work", [None, "Collect", {}, {"kind": "Levitate"}, {"kind": ["Collect"]}])
+def test_work_that_the_method_does_not_know_is_refused(work):
+    envelope = encode_order(ORDERS[0], "run")
+    envelope.values["work"] = work
+    with pytest.raises(EnvelopeError, match="work"):
+        decode_order(envelope, METHOD)
 
 
 def test_an_envelope_of_another_kind_is_refused():
     with pytest.raises(EnvelopeError, match="must be 'reply'"):
         decode_reply(encode_order(ORDERS[0], "run"), 1)
+    with pytest.raises(EnvelopeError, match="must be 'order'"):
+        decode_order(encode_reply(REPLIES[0]), METHOD)

@@ -12,9 +12,6 @@ CARRIERS = (
     "status supervise"
 )
 WORKER = "client_store codec handshake membership session simulated worker"
-# These load torch today through prunefl.wire, prunefl.rounds.client, prunefl.rounds.messages and
-# prunefl.runs.checkpoint alone. When those are free of it, delete this mark: nothing else has to change.
-through_others = pytest.mark.xfail(reason="core, wire and rounds import torch", strict=False)
 
 
 def is_loaded(module: str, absent: set[str]) -> bool:
@@ -24,9 +21,7 @@ def is_loaded(module: str, absent: set[str]) -> bool:
     return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode != 0
 
 
-@pytest.mark.parametrize(
-    "name", [*CARRIERS.split(), *(pytest.param(name, marks=through_others) for name in WORKER.split())]
-)
+@pytest.mark.parametrize("name", [*CARRIERS.split(), *WORKER.split()])
 def test_no_process_of_a_client_loads_torch_before_it_builds_a_network(name):
     assert not is_loaded(f"{ROOM}.{name}", {"torch"})
 

@@ -3,23 +3,25 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
-import torch
-from prunefl.local.torch_backend.trainer import Trainer
 
 from prunefl import config as settings
 from prunefl import data, models
-from prunefl.core.masks import digest
+from prunefl.core.masks import Masks
+from prunefl.core.memory import Memory
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts
 from prunefl.engines.flower.session import WorkerOptions, restrict_config
 from prunefl.engines.flower.worker import Worker
-from prunefl.rounds.client import ClientState, handle
-from prunefl.rounds.messages import Ask
+from prunefl.local import make_backend
+from prunefl.local.torch_backend.network import network_of
+from prunefl.methods.prunefl import Collect
+from prunefl.rounds.client import Client, ClientState, handle
 from prunefl.rounds.server import begin_round, start, whole_order
-from prunefl.runs.api import prepare
+from prunefl.rounds.setup import prepare
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},
@@ -35,7 +37,8 @@ def task():
     config = settings.from_tables(CONFIG)
     federation = data.load_configured(config)
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    return config, federation, prepare(model, federation, config)
+    network = network_of(model, federation.input_shape, federation.classes)
+    return config, federation, prepare(network, [len(share) for share in federation.clients], config)
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def worker(tmp_path):
 
 def hello(task, **changed):
     config, federation, setup = task
-    facts = {**collect_facts(federation, setup.template), **changed.pop("facts", {})}
+    facts = {**collect_facts(federation, setup.network.template), **changed.pop("facts", {})}
     return seal(Envelope("hello", {"run": "r", "config": settings.dump(config), "facts": facts, **changed}))
 
 
@@ -92,8 +95,8 @@ def test_a_method_of_prunefl_needs_no_leave_and_any_other_does(task, tmp_path):
         return restrict_config(config, WorkerOptions(tmp_path, 1, allowed=allowed)).run.method
 
     assert restrict("rigl") == "rigl"
-    assert restrict("own_pruner:build", "own_pruner:build") == "own_pruner:build"
-    for method in ("own_pruner:build", "unheard-of"):
+    assert restrict("own_method:build", "own_method:build") == "own_method:build"
+    for method in ("own_method:build", "unheard-of"):
         with pytest.raises(ValueError, match=f"run.method='{method}'.*--allow {method}"):
             restrict(method, "os:system")
 
@@ -114,8 +117,9 @@ def test_an_order_is_answered_as_the_core_answers_it(task, worker):
     ask(worker, hello(task))
     config, federation, setup = task
     _, order = first_order(task)
-    trainer = Trainer(setup.model, setup.template, setup.classes, setup.batch_shape)
-    expected, _ = handle(order, 1, ClientState(), federation.clients[1], trainer, config)
+    backend = make_backend(setup.network, config, {})
+    client = Client(1, federation.clients[1], setup.network, backend, setup.method, config)
+    expected, _ = handle(order, client, ClientState())
     found = decode_reply(ask(worker, seal(encode_order(order, "r"))), 1)
     assert replace(found, seconds=0.0) == replace(expected, seconds=0.0)
 
@@ -124,7 +128,7 @@ def test_an_order_for_masks_that_the_client_does_not_have_asks_for_the_whole_sta
     ask(worker, hello(task))
     _, _, setup = task
     state, _ = first_order(task)
-    known = replace(state, known={client: digest(state.masks) for client in range(40)})
+    known = replace(state, known={client: state.sparse.masks.digest for client in range(40)})
     _, orders = begin_round(setup, known)
     assert ask(worker, seal(encode_order(orders[1], "r"))) == Envelope("state_wanted")
     again = seal(encode_order(whole_order(setup, state, orders[1]), "r", settings.dump(task[0])))
@@ -146,8 +150,8 @@ def test_a_restarted_worker_goes_on_without_being_greeted(task, worker):
 def test_a_round_that_the_server_repeats_gets_the_same_answer(task, worker):
     """A server that was killed repeats rounds; importance must not count twice."""
     ask(worker, hello(task))
-    _, order = first_order(task, ask=Ask(collect=True))
-    report = replace(order, round=2, ask=Ask(collect=True, report="importance"))
+    _, order = first_order(task, work=Collect(collect=True))
+    report = replace(order, round=2, work=Collect(collect=True, report="importance"))
     answers = []
     for envelope in [order, report, report, order, report]:
         answers.append(replace(decode_reply(ask(worker, seal(encode_order(envelope, "r"))), 1), seconds=0.0))
@@ -201,20 +205,25 @@ def test_the_end_of_a_run_ends_the_worker(worker):
 
 def test_a_state_comes_back_from_disk_and_a_broken_one_is_passed_over(tmp_path):
     store = ClientStore(tmp_path, keep=2)
-    masks = {"0.weight": torch.tensor([[True, False, True]])}
+    masks = Masks({"0.weight": np.array([[True, False, True]])})
     for number in range(1, 6):
-        store.save(number, ClientState(masks, {"0.weight": torch.full((1, 3), float(number))}, number))
-    assert [store.before(number).steps for number in (6, 5, 4, 3)] == [5, 4, 3, 0]
-    assert store.before(6).masks["0.weight"].equal(masks["0.weight"])
-    assert store.before(6).sums["0.weight"].equal(torch.full((1, 3), 5.0))
+        sums = {"0.weight": np.full((1, 3), number, np.float32)}
+        store.save(number, ClientState(masks, Memory({"steps": number}, sums)))
+    assert [steps_kept(store, number) for number in (6, 5, 4, 3)] == [5, 4, 3, 0]
+    assert store.before(6).masks == masks
+    assert store.before(6).memory.arrays["0.weight"].tolist() == [[5.0, 5.0, 5.0]]
     newest = max(tmp_path.glob("*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-1])
-    assert store.before(6).steps == 4
+    assert steps_kept(store, 6) == 4
+
+
+def steps_kept(store, number):
+    return store.before(number).memory.number("steps")
 
 
 def test_going_back_forgets_what_came_after(tmp_path):
     store = ClientStore(tmp_path, keep=5)
-    save = partial(store.save, state=ClientState(steps=1))
+    save = partial(store.save, state=ClientState(memory=Memory({"steps": 1})))
     for number in (1, 2, 3, 4, 2):
         save(number)
     assert sorted(int(path.name[:7]) for path in tmp_path.glob("*.safetensors")) == [1, 2]
