@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str, typer.Option(help="conv2, vgg11, resnet18, mobilenetv3 or lenet")]
+from prunefl.config.networks import NETWORKS
+
+Model = Annotated[str, typer.Option(help=f"one of {', '.join(NETWORKS)}")]
 Density = Annotated[float, typer.Option(help="share of the weights that live, the same in every layer")]
 Threads = Annotated[int, typer.Option(help="threads for both")]
 Batch = Annotated[int, typer.Option(help="samples a step")]

@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunefl.config.networks import NETWORKS, SHORT
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
     from prunefl.devices import Device, Memory
     from prunefl.measure.profile import Profile
 
-KNOWN = {
-    "conv2": (62, (1, 28, 28)),
-    "vgg11": (10, (3, 32, 32)),
-    "resnet18": (100, (3, 168, 168)),
-    "mobilenetv3_small": (2, (3, 84, 84)),
-    "lenet300100": (10, (1, 28, 28)),
-}
-
 
 def profile(
-    model: Annotated[str, typer.Option(help=f"{', '.join(KNOWN)}, or package.module:function.")] = "conv2",
+    model: Annotated[str, typer.Option(help=f"{', '.join(NETWORKS)}, or package.module:function.")] = "conv2",
     out: Annotated[Path | None, typer.Option(help="Device file to write; its other models stay.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Samples in a mini-batch.")] = 20,
     threads: Annotated[int, typer.Option(min=1, help="Threads that a client computes with.")] = 1,
@@ -78,16 +71,18 @@ def profile(
 
 def _data_of(model: str, classes: int, input_shape: str) -> tuple[int, tuple[int, ...]]:
     """Return classes and sample shape: the paper's for a known model, else they must be given."""
-    known = KNOWN.get(model)
+    known = NETWORKS.get(SHORT.get(model, model))
     if known is None and (not classes or not input_shape):
         raise PruneFLError(
-            f"model={model!r} is not one of {', '.join(KNOWN)}: give --classes and --input-shape"
+            f"model={model!r} is not one of {', '.join(NETWORKS)}: give --classes and --input-shape"
         )
     try:
         shape = tuple(int(part) for part in input_shape.split(",")) if input_shape else ()
     except ValueError:
         raise PruneFLError(f"input_shape={input_shape!r}, must be whole numbers such as 3,32,32") from None
-    return classes or (known or (0, ()))[0], shape or (known or (0, ()))[1]
+    if known is None:
+        return classes, shape
+    return classes or known.classes, shape or known.input_shape
 
 
 @contextmanager

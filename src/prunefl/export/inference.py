@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from prunefl import models
+from prunefl.config.networks import SHORT
 from prunefl.local import torch_backend as sparse
 from prunefl.runs.model_file import About, load_model
 from prunefl.system.errors import PruneFLError
@@ -47,7 +48,7 @@ def model_file(path: str | Path) -> Path:
 
 def _built(file: Path, about: About) -> nn.Module:
     """Return one of our own networks for the file's samples."""
-    if about.model not in models.BUILDERS:
+    if SHORT.get(about.model, about.model) not in models.BUILDERS:
         raise PruneFLError(f"{file}: is of the own model {about.model!r}: give that network too, as `model`")
     if not (1 <= about.classes <= MAX_CLASSES and 1 <= prod(about.input_shape) <= MAX_INPUTS):
         raise PruneFLError(

@@ -2,13 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from prunefl.config import Config
+from prunefl.config.networks import find_network
 from prunefl.core.randomness import derived_seed
 from prunefl.models.chains import conv2, lenet300100, vgg11
 from prunefl.models.mobilenet import mobilenetv3_small
@@ -45,7 +45,10 @@ def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, *
         input_shape: shape of one sample, (channels, height, width).
         options: further arguments of the function.
     """
-    function = own_function("model.name", spec) if ":" in spec else _known_function(spec)
+    if ":" in spec:
+        function = own_function("model.name", spec)
+    else:
+        function = BUILDERS[find_network("model.name", spec, own=" or package.module:function")]
     offered = {
         "classes": classes,
         "input_shape": input_shape,
@@ -89,16 +92,6 @@ def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name:
             f"model.name={name!r}, must give {classes} logits a sample as the data has {classes} "
             f"classes, gives {given}"
         )
-
-
-def _known_function(name: str) -> Callable[..., nn.Module]:
-    """Return the builder of one of the paper's networks."""
-    if name not in BUILDERS:
-        near = get_close_matches(name, BUILDERS, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        names = ", ".join(BUILDERS)
-        raise PruneFLError(f"model.name={name!r}, must be one of {names} or package.module:function{hint}")
-    return BUILDERS[name]
 
 
 def _accepted(function: Callable[..., nn.Module], offered: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prunefl.config.networks import NETWORKS
 from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant
 from prunefl.runs.records import cost_to_reach, final_accuracy
 
-MODEL_NAMES = {"conv2": "Conv-2", "vgg11": "VGG-11", "resnet18": "ResNet-18", "lenet300100": "LeNet-300-100"}
-MODEL_NAMES |= {"mobilenetv3_small": "MobileNetV3-Small"}
 DATA_NAMES = {"femnist": "FEMNIST", "mnist": "MNIST", "cifar10": "CIFAR-10", "celeba": "CelebA"}
 DATA_NAMES |= {"imagenet100": "ImageNet-100", "digits": "handwritten digits"}
 
@@ -27,7 +26,8 @@ class Card:
 def title_of(study: Study) -> str:
     """Return 'Conv-2 on FEMNIST'."""
     model, data = str(study.header.get("model", "model")), str(study.header.get("data", "data"))
-    return f"{MODEL_NAMES.get(model, model)} on {DATA_NAMES.get(data, data)}"
+    label = NETWORKS[model].label if model in NETWORKS else model
+    return f"{label} on {DATA_NAMES.get(data, data)}"
 
 
 def facts_of(study: Study) -> list[str]:

@@ -39,11 +39,9 @@ def check_chosen(method: Method, answer: str, chosen: Any, network: Network) -> 
     if list(chosen.masks.shapes) != list(wanted):
         raise _wrong(method, answer, f"gave masks for {list(chosen.masks)}, must be for {list(wanted)}")
     for name, shape in chosen.masks.shapes.items():
-        if shape != wanted[name] or chosen.masks[name].dtype != bool:
-            given = f"{chosen.masks[name].dtype} of shape {shape}"
-            raise _wrong(
-                method, answer, f"gave for {name} a mask {given}, must be bool of shape {wanted[name]}"
-            )
+        if shape != wanted[name]:
+            rule = f"gave for {name} a mask of shape {shape}, must be {wanted[name]}"
+            raise _wrong(method, answer, rule)
     if chosen.state is not None:
         if not isinstance(chosen.state, SparseState) or chosen.state.masks != chosen.masks:
             raise _wrong(method, answer, "gave a state under other masks than it chose")

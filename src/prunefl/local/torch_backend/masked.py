@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from prunefl.core.masks import Mask, unpack_mask
+from prunefl.core.masks import Mask, pack_mask, unpack_mask
 from prunefl.local.torch_backend.layout import as_ours, as_torch, is_ours
 from prunefl.local.torch_backend.pruned import Collection, PrunedLayer, wrong_shape
 from prunefl.local.torch_backend.spec import Spec
@@ -35,7 +34,7 @@ class MaskedLayer(PrunedLayer):
 
     def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Mask) -> None:
         super().__init__(spec, weight.detach() * torch.tensor(mask, device=weight.device), bias)
-        self.bits = torch.from_numpy(np.packbits(mask, bitorder="little"))
+        self.bits = torch.from_numpy(pack_mask(mask))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the plain layer with these weights returns."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from prunefl import _kernels
-from prunefl.core.masks import Mask, unpack_mask
+from prunefl.core.masks import Mask, pack_mask, unpack_mask
 from prunefl.local.torch_backend.spec import ConvSpec, LinearSpec, Spec
 
 MOST_STRIDE = 8
@@ -63,7 +63,7 @@ class Pattern:
         return _unpacked, (
             self.spec,
             tuple(self.shape),
-            np.packbits(self.mask(), bitorder="little").tobytes(),
+            pack_mask(self.mask()).tobytes(),
         )
 
 

@@ -8,18 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import models
+from prunefl.config.networks import NETWORKS, find_network
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend.network import prunable_names
 from prunefl.system.errors import PruneFLError
-
-INPUTS = {
-    "conv2": (62, (1, 28, 28)),
-    "vgg11": (10, (3, 32, 32)),
-    "resnet18": (100, (3, 168, 168)),
-    "mobilenetv3_small": (2, (3, 84, 84)),
-    "lenet300100": (10, (1, 28, 28)),
-}
-"""Network -> classes and shape of a sample of the paper's task."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +28,8 @@ def measure(name: str, densities: Sequence[float], samples: int, repeats: int) -
 
     Dense and sparse take turns, so that a disturbance of the machine meets both.
     """
-    if name not in INPUTS:
-        raise PruneFLError(f"--model {name}, must be one of {', '.join(INPUTS)}")
-    classes, shape = INPUTS[name]
+    name = find_network("--model", name)
+    classes, shape = NETWORKS[name].classes, NETWORKS[name].input_shape
     generator = torch.Generator().manual_seed(0)
     model = models.build(name, classes=classes, input_shape=shape, seed=0).eval()
     inputs = torch.rand(samples, *shape, generator=generator)
