@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunefl.core.randomness import Stream, derived_seed, draw_clients
+from prunefl.core.randomness import Stream, derived_seed, draw_clients, lots, stream
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -49,3 +49,14 @@ def test_a_cohort_is_drawn_without_replacement_and_anew_in_each_round():
     assert all(len(set(cohort)) == 5 for cohort in cohorts)
     assert len(set(cohorts)) > 1
     assert draw_clients(0, 1, 4, 0) == [0, 1, 2, 3]
+
+
+def test_lots_differ_by_word_and_repeat():
+    draws = [lots("set", 1, r).uniform((3,)).tolist() for r in (1, 2, 1)]
+    assert draws[0] == draws[2] != draws[1]
+
+
+@given(seed=SEEDS, purpose=st.text(max_size=5), numbers=st.lists(st.integers(0, 9), max_size=3))
+def test_a_stream_is_that_of_its_derived_seed(seed, purpose, numbers):
+    expected = Stream(derived_seed(seed, purpose, *numbers)).uniform((4,))
+    np.testing.assert_array_equal(stream(seed, purpose, *numbers).uniform((4,)), expected)

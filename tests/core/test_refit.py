@@ -9,9 +9,8 @@ from prunefl.core.time_model import KinkedTime, LinearTime
 TRUE = LinearTime(6.0, {"a": 4e-5, "b": 3e-6})
 
 
-def shrinking(rounds: int, seed: int = 0) -> list[dict[str, int]]:
+def shrinking(rounds: int, rng: np.random.Generator) -> list[dict[str, int]]:
     """Return live counts of a model that changes every fifty rounds."""
-    rng = np.random.default_rng(seed)
     changes = [
         {"a": int(n), "b": int(m)}
         for n, m in zip(rng.integers(1e4, 1e5, 40), rng.integers(1e5, 5e6, 40), strict=True)
@@ -23,13 +22,12 @@ def shrinking(rounds: int, seed: int = 0) -> list[dict[str, int]]:
     "profile",
     [LinearTime(3.0, {"a": 8e-5, "b": 3e-6}), LinearTime(20.0, {"a": 1e-5, "b": 1e-5}), TRUE],
 )
-def test_round_times_that_are_seen_correct_the_profile(profile: LinearTime) -> None:
-    noise = np.random.default_rng(1)
+def test_round_times_that_are_seen_correct_the_profile(profile: LinearTime, rng: np.random.Generator) -> None:
     state = Evidence()
-    for counts in shrinking(2000):
-        state = observe(state, profile, counts, TRUE.seconds(counts) * noise.lognormal(0, 0.02))
+    for counts in shrinking(2000, rng):
+        state = observe(state, profile, counts, TRUE.seconds(counts) * rng.lognormal(0, 0.02))
     found = fitted(state, profile)
-    for counts in shrinking(2000, seed=5)[::50]:
+    for counts in shrinking(2000, rng)[::50]:
         assert found.seconds(counts) == pytest.approx(TRUE.seconds(counts), rel=0.06)
         assert abs(found.seconds(counts) - TRUE.seconds(counts)) <= 1.2 * abs(
             profile.seconds(counts) - TRUE.seconds(counts)
@@ -51,10 +49,10 @@ def test_nothing_seen_leaves_the_profile_as_it_is() -> None:
     assert fitted(Evidence(), TRUE) == TRUE
 
 
-def test_kinks_stay_where_they_are() -> None:
+def test_kinks_stay_where_they_are(rng: np.random.Generator) -> None:
     profile = KinkedTime(1.0, {"a": ((0.0, 1e-5), (0.5, 0.0)), "b": ((0.1, 1e-6),)})
     state = Evidence()
-    for counts in shrinking(500):
+    for counts in shrinking(500, rng):
         state = observe(state, profile, counts, 3 * profile.seconds(counts))
     found = fitted(state, profile)
     assert isinstance(found, KinkedTime)
@@ -66,9 +64,9 @@ def test_kinks_stay_where_they_are() -> None:
     )
 
 
-def test_no_factor_becomes_negative_and_bad_times_are_refused() -> None:
+def test_no_factor_becomes_negative_and_bad_times_are_refused(rng: np.random.Generator) -> None:
     state = Evidence()
-    for k, counts in enumerate(shrinking(300)):
+    for k, counts in enumerate(shrinking(300, rng)):
         state = observe(state, TRUE, counts, 1.0 if k % 2 else 50.0)
     found = fitted(state, TRUE)
     assert found.constant >= 0

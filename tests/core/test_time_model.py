@@ -4,8 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from random_states import generators
+from time_models import Opaque, random_fleet
 
-from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime, fleet_time
+from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime, fleet_time, from_json, to_json
 
 
 def test_linear_time_is_a_sum() -> None:
@@ -30,8 +33,7 @@ def test_devices_that_are_never_waited_for_leave_the_fleet_linear() -> None:
     assert fleet_time([slow, other, fast], {"a": 5}) == FleetTime((slow, other))
 
 
-def test_leaving_devices_out_never_changes_the_time() -> None:
-    rng = np.random.default_rng(0)
+def test_leaving_devices_out_never_changes_the_time(rng: np.random.Generator) -> None:
     sizes, left_out = {"a": 8, "b": 5}, 0
     for _ in range(300):
         devices = [
@@ -68,3 +70,23 @@ def test_impossible_coefficients_are_refused() -> None:
         KinkedTime(0.0, {"a": ()})
     with pytest.raises(ValueError, match="at least one"):
         FleetTime(())
+    with pytest.raises(ValueError, match=r"devices=\[\], must name at least one"):
+        fleet_time([], {"a": 1})
+
+
+@given(generators)
+def test_a_time_model_comes_back_from_its_text_as_it_was(rng: np.random.Generator) -> None:
+    names = ["a", "b"]
+    for model in (
+        LinearTime(rng.random(), {name: rng.random() for name in names}),
+        random_fleet(rng, names, rng.random()).devices[0],
+        FleetTime(
+            (random_fleet(rng, names, 1.5).devices[0], LinearTime(rng.random(), dict.fromkeys(names, 1e-9)))
+        ),
+    ):
+        assert from_json(to_json(model)) == model
+
+
+def test_a_time_model_that_is_not_made_of_lines_cannot_be_sent() -> None:
+    with pytest.raises(ValueError, match=r"Opaque cannot be sent; use LinearTime, KinkedTime or FleetTime"):
+        to_json(Opaque(LinearTime(1.0, {"a": 1.0})))
