@@ -128,7 +128,7 @@ def test_an_order_for_masks_that_the_client_does_not_have_asks_for_the_whole_sta
     ask(worker, hello(task))
     _, _, setup = task
     state, _ = first_order(task)
-    known = replace(state, known={client: state.sparse.masks.digest for client in range(40)})
+    known = replace(state, known=dict.fromkeys(range(40), state.sparse.masks.digest))
     _, orders = begin_round(setup, known)
     assert ask(worker, seal(encode_order(orders[1], "r"))) == Envelope("state_wanted")
     again = seal(encode_order(whole_order(setup, state, orders[1]), "r", settings.dump(task[0])))
