@@ -70,9 +70,9 @@ def random_masks(network: Network, density: float, seed: int = 3) -> Masks:
     return Masks({name: source.random(shape) < density for name, shape in network.template.layers.items()})
 
 
-def small_config(**sections: dict[str, object]) -> Config:
-    """Return settings under which the task takes a second, with sections changed."""
-    tables: dict[str, dict[str, object]] = {
+def small_config(**sections: Any) -> Config:
+    """Return settings under which the task takes a second, with sections changed; [[fleet]] is a list."""
+    tables: dict[str, Any] = {
         "run": {"rounds": 8, "eval_every": 2, "workers": 2},
         "training": {"learning_rate": 0.1, "local_steps": 3},
         "pruning": {"interval": 3},
@@ -80,7 +80,7 @@ def small_config(**sections: dict[str, object]) -> Config:
         "data": {"clients": 4},
     }
     for name, table in sections.items():
-        tables.setdefault(name, {}).update(table)
+        tables[name] = table if isinstance(table, list) else {**tables.get(name, {}), **table}
     return config.from_tables(tables)
 
 

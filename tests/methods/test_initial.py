@@ -194,7 +194,7 @@ def test_what_is_not_an_account_is_refused(account: Numbers) -> None:
 
 
 def test_an_account_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(BadUpdate, match="numbers accuracy, .* which were not asked for"):
+    with pytest.raises(BadUpdate, match=r"numbers accuracy, .* which were not asked for"):
         make().check(Collect(), an_account(), MASKS)
 
 

@@ -1,0 +1,63 @@
+"""Which samples a client trains on: without replacement, repeatable, never one alone where it matters."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from prunefl import data
+from prunefl.core.randomness import derived_seed
+from prunefl.data.transform import FlipAndCrop, to_unit
+from prunefl.local.batches import draw_batches, fixed_batches
+from tasks import small_config, small_data
+
+SHARE = data.wrap(small_data(60, seed=1))
+
+
+def test_a_small_client_trains_with_smaller_batches_and_starts_over() -> None:
+    share = data.wrap(small_data(7, seed=1))
+    assert [len(labels) for _, labels in draw_batches(share, 1, 0, small_config())] == [7, 7, 7]
+    config = small_config(training={"batch_size": 5})
+    assert [len(labels) for _, labels in draw_batches(share, 1, 0, config)] == [5, 5, 5]
+
+
+def test_batches_differ_by_round_and_client_and_repeat() -> None:
+    drawn = [draw_batches(SHARE, *who, small_config())[0][0] for who in ((1, 2), (1, 2), (2, 2), (1, 3))]
+    assert np.array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+    assert not np.array_equal(drawn[0], drawn[3])
+
+
+@pytest.mark.parametrize(("steps", "size", "samples"), [(3, 20, 60), (5, 20, 33), (4, 20, 7), (1, 60, 60)])
+def test_batches_are_those_that_torch_draws(steps: int, size: int, samples: int) -> None:
+    """One shuffle after another while the samples last, and then the augmentation of one batch after another."""
+    config = small_config(training={"local_steps": steps, "batch_size": size})
+    pixels = np.arange(samples * 48, dtype=np.uint8).reshape(samples, 3, 4, 4)
+    share = data.Images.whole(pixels, np.arange(samples), to_unit, FlipAndCrop(1))
+    source = torch.Generator().manual_seed(derived_seed(0, "batches", 6, 2))
+    size = min(size, samples)
+    shuffles = [torch.randperm(samples, generator=source) for _ in range(-(-steps * size // samples))]
+    order = torch.cat(shuffles)[: steps * size]
+    found = draw_batches(share, 6, 2, config)
+    assert len(found) == steps
+    for chosen, (inputs, labels) in zip(order.split(size), found, strict=True):
+        assert labels.tolist() == chosen.tolist()
+        shift = torch.randint(3, (2, size), generator=source)
+        mirrored = torch.randint(2, (size,), generator=source).bool()
+        for i, row in enumerate(chosen):
+            padded = F.pad(torch.from_numpy(pixels[row]), (1, 1, 1, 1))
+            expected = padded[:, shift[0, i] :, shift[1, i] :][:, :4, :4]
+            expected = (expected.flip(2) if mirrored[i] else expected).float()
+            assert torch.equal(torch.from_numpy(inputs[i]) * 255, expected)
+
+
+def test_the_batches_of_initial_pruning_are_fixed() -> None:
+    first, again = (fixed_batches(SHARE, 40, 0, small_config()) for _ in range(2))
+    assert [len(labels) for _, labels in first] == [20, 20]
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0][0], fixed_batches(SHARE, 40, 1, small_config())[0][0])
+
+
+def test_no_batch_of_initial_pruning_is_a_single_sample() -> None:
+    batches = fixed_batches(SHARE, 41, 0, small_config())
+    assert [len(labels) for _, labels in batches] == [20, 21]
