@@ -10,7 +10,7 @@ import torch
 
 from prunefl import devices, models
 from prunefl.commands.profile import profile as command
-from prunefl.devices import DeviceFile, Link, Measured, Memory
+from prunefl.devices import DeviceFile, Link, Measured, StepMemory
 from prunefl.local.torch_backend.network import network_of
 from prunefl.measure.profile import Fit, LayerProfile, Profile, Task, fit_line, measured, merged, profile
 from prunefl.measure.profile.memory import Job, step_bytes
@@ -170,7 +170,7 @@ def test_a_sparse_step_takes_less_memory_than_a_dense_one() -> None:
 
 
 def test_a_memory_limit_becomes_a_density_limit() -> None:
-    memory = Memory(dense=1000, sparse=100, per_weight=2.0)
+    memory = StepMemory(dense=1000, sparse=100, per_weight=2.0)
     assert memory.density_limit(1000, 500) is None
     assert memory.density_limit(500, 500) == pytest.approx(0.4)
     with pytest.raises(ValueError, match=r"time.memory_limit=100, must be > 100"):
@@ -178,7 +178,7 @@ def test_a_memory_limit_becomes_a_density_limit() -> None:
     known = devices.bind(
         DeviceFile("d", "d", Link(), (measured(a_profile(), SHAPE, "two", memory),)), SHAPE, 20
     )
-    smaller = replace(known, memory=Memory(1000, 100, 4.0))
+    smaller = replace(known, memory=StepMemory(1000, 100, 4.0))
     assert devices.memory_density([known, smaller, known], 500) == pytest.approx(100 / 1500)
     with pytest.raises(ValueError, match="d has no memory measured for this model"):
         devices.memory_density([replace(known, memory=None)], 500)

@@ -11,7 +11,7 @@ from prunefl.config.networks import NETWORKS, SHORT
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
-    from prunefl.devices import Device, Memory
+    from prunefl.devices import Device, StepMemory
     from prunefl.measure.profile import Profile
 
 
@@ -118,7 +118,7 @@ def _print_layers(found: "Profile") -> None:
     Console().print(table)
 
 
-def _print_whole(found: "Profile", device: "Device", used: "Memory | None") -> None:
+def _print_whole(found: "Profile", device: "Device", used: "StepMemory | None") -> None:
     print(f"outside the prunable layers: {1e3 * found.constant:.2f} ms a step")
     print(f"dense step: {1e3 * found.dense_step:.2f} ms; with each layer's cheaper way: ", end="")
     print(f"{1e3 * device.dense_step_seconds():.2f} ms")

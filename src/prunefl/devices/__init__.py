@@ -1,7 +1,7 @@
 """Devices: what a step and a message cost on each, in files and built in, and fleets of them."""
 
 from prunefl.devices.bind import Shape, bind
-from prunefl.devices.device import Device, LayerCost, Link, Memory, Ways
+from prunefl.devices.device import Device, LayerCost, Link, StepMemory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured, load, parse
 from prunefl.devices.fleet import device_time, fleet, memory_density, round_time, shape_of
 from prunefl.devices.write import dump
@@ -13,8 +13,8 @@ __all__ = [
     "LayerCost",
     "Link",
     "Measured",
-    "Memory",
     "Shape",
+    "StepMemory",
     "Ways",
     "bind",
     "device_time",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prunefl.devices.device import Device, LayerCost, Memory, Ways
+from prunefl.devices.device import Device, LayerCost, StepMemory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured
 from prunefl.system.errors import PruneFLError
 
@@ -40,11 +40,11 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
     )
 
 
-def _memory(measured: Measured) -> Memory | None:
+def _memory(measured: Measured) -> StepMemory | None:
     """Return the memory of a step, where it was measured."""
     if not measured.dense_bytes:
         return None
-    return Memory(measured.dense_bytes, measured.sparse_bytes, measured.bytes_per_weight)
+    return StepMemory(measured.dense_bytes, measured.sparse_bytes, measured.bytes_per_weight)
 
 
 def _same(measured: Measured, shape: Shape) -> bool:

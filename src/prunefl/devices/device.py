@@ -59,7 +59,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StepMemory:
     """Bytes that a step adds to the program: dense, and sparse as a line in the number of live weights."""
 
     dense: int
@@ -102,7 +102,7 @@ class Device:
     overhead: float = 0.0
     jitter: float = 0.0
     kinked: bool = False
-    memory: Memory | None = None
+    memory: StepMemory | None = None
     note: str = ""
 
     def step_seconds(self, live: Mapping[str, int], full_gradient: bool = False) -> float:

@@ -13,7 +13,7 @@ from prunefl.experiments.folders import final_density, finished
 from prunefl.experiments.jobs import Job
 from prunefl.methods import NoDensity, build_method
 from prunefl.report.figures import file_name
-from prunefl.report.runs import VARIANT_FILE, Run, without_records
+from prunefl.report.runs import VARIANT_FILE, RecordedRun, without_records
 from prunefl.report.study import label_of, refuse_mixture
 from prunefl.system.errors import PruneFLError
 
@@ -104,7 +104,7 @@ def refuse_other_runs(jobs: Sequence[Job], out: Path) -> None:
     """Refuse to begin where a report could not show the jobs beside the runs that are in `out` already."""
     planned = {job.folder: job for job in jobs}
     runs = [
-        Run(folder, {}, None, (), tomllib.loads(settings.dump(job.config)), variant=job.variant)
+        RecordedRun(folder, {}, None, (), tomllib.loads(settings.dump(job.config)), variant=job.variant)
         for folder, job in planned.items()
     ]
     present = (file.parent for file in sorted(out.rglob("records.jsonl")))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
-from prunefl.report.runs import Run
+from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import r_squared
 from prunefl.report.study import Variant
 
@@ -13,7 +13,7 @@ INITIAL = "initial pruning"
 PARTS = ("compute", "upload", "download", "overhead")
 
 
-def split_seconds(run: Run) -> dict[str, float]:
+def split_seconds(run: RecordedRun) -> dict[str, float]:
     """Return the run's simulated seconds by part; initial pruning is a part of its own."""
     split = {INITIAL: float((run.initial or {}).get("seconds", {}).get("total", 0.0))}
     return split | {
@@ -97,7 +97,7 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
     )
 
 
-def predicted_and_charged(run: Run) -> list[tuple[float, float]]:
+def predicted_and_charged(run: RecordedRun) -> list[tuple[float, float]]:
     """Return (T(M), simulated seconds) of every round that has both and only trained.
 
     Sending masks, choosing them anew and collecting importance cost time that T(M) does not speak of.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Lines, thinned, unit_for
-from prunefl.report.runs import Run
+from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
 from prunefl.runs.records import evaluations
@@ -119,13 +119,15 @@ def _size_curve(variant: Variant, total: int, scale: float, local_steps: int) ->
     return curve_of(variant.key, variant.label, x, estimates, total / scale, step=True)
 
 
-def _first_sizes(runs: Sequence[Run]) -> list[tuple[float, list[float]]]:
+def _first_sizes(runs: Sequence[RecordedRun]) -> list[tuple[float, list[float]]]:
     """Return (0, live weights of each seed) that round 1 trains; empty for records that do not tell."""
     live = [(run.initial or run.header).get("live") for run in runs]
     return [(0.0, [float(sum(layers.values())) for layers in live if layers])] if all(live) else []
 
 
-def _initial_sizes(runs: Sequence[Run], total: int, local_steps: int) -> list[tuple[float, list[float]]]:
+def _initial_sizes(
+    runs: Sequence[RecordedRun], total: int, local_steps: int
+) -> list[tuple[float, list[float]]]:
     """Return (negative round, live weights of each seed) during initial pruning; empty without it."""
     if not any(run.initial for run in runs):
         return []
@@ -135,15 +137,15 @@ def _initial_sizes(runs: Sequence[Run], total: int, local_steps: int) -> list[tu
     return [(at, [_size_at(run, at, total, local_steps) for run in runs]) for at in grid]
 
 
-def _segments(run: Run) -> Sequence[Record]:
+def _segments(run: RecordedRun) -> Sequence[Record]:
     return run.initial.get("segments", []) if run.initial else []
 
 
-def _length(run: Run, local_steps: int) -> float:
+def _length(run: RecordedRun, local_steps: int) -> float:
     return float(sum(segment["steps"] for segment in _segments(run))) / local_steps
 
 
-def _size_at(run: Run, at: float, total: int, local_steps: int) -> float:
+def _size_at(run: RecordedRun, at: float, total: int, local_steps: int) -> float:
     """Return the live weights at a negative round: the full model before the first segment."""
     size, end = float(total), -_length(run, local_steps)
     for segment in _segments(run):

@@ -20,7 +20,7 @@ VARIANT_FILE = "variant.json"
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """One run as its records tell it.
 
     Attributes:
@@ -56,13 +56,13 @@ class Run:
         return int(self.config.get("run", {}).get("rounds", self.rounds[-1]["round"]))
 
 
-def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
+def find_runs(folders: Iterable[Path]) -> tuple[list[RecordedRun], list[str]]:
     """Return every run in or below the folders that has a round to show, and notes on those that have none.
 
     Raises:
         PruneFLError: a folder holds no run, or no run has anything to show.
     """
-    runs: list[Run] = []
+    runs: list[RecordedRun] = []
     notes: list[str] = []
     for file in _record_files(folders):
         try:
@@ -80,11 +80,11 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
-def without_records(folders: Iterable[Path]) -> Iterator[Run]:
+def without_records(folders: Iterable[Path]) -> Iterator[RecordedRun]:
     """Yield what runs were made for and with, before a record is read; damaged folders are left to the report."""
     for folder in folders:
         try:
-            yield Run(folder, {}, None, (), _config(folder / "config.toml"), variant=_variant(folder))
+            yield RecordedRun(folder, {}, None, (), _config(folder / "config.toml"), variant=_variant(folder))
         except PruneFLError:
             continue
 
@@ -103,7 +103,7 @@ def _record_files(folders: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> RecordedRun:
     """Return the readable part of a run folder."""
     file = folder / "records.jsonl"
     records, notes = _records(file)
@@ -116,7 +116,7 @@ def read_run(folder: Path) -> Run:
     if not finished:
         notes.append(f"unfinished: {len(rounds)} of {config.get('run', {}).get('rounds', '?')} rounds")
     initial = next((record for record in records if record["kind"] == "initial"), None)
-    return Run(folder, header, initial, rounds, config, finished, _variant(folder), tuple(notes))
+    return RecordedRun(folder, header, initial, rounds, config, finished, _variant(folder), tuple(notes))
 
 
 def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:

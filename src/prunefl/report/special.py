@@ -7,13 +7,13 @@ from dataclasses import replace
 from prunefl.config.settings import flat
 from prunefl.report.curves import accuracy_figures, curve_of, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
-from prunefl.report.runs import Run
+from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant, label_of
 from prunefl.runs.records import final_accuracy
 
 LIMITS = ("pruning.density_limit", "pruning.density_target")
-Measure = Callable[[Run], float | None]
+Measure = Callable[[RecordedRun], float | None]
 
 
 def lottery_figures(study: Study) -> list[Lines]:
@@ -102,7 +102,7 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
     ]
 
 
-def _final_percent(run: Run) -> float | None:
+def _final_percent(run: RecordedRun) -> float | None:
     accuracy = final_accuracy(run.rounds)
     return None if accuracy is None else 100 * accuracy
 

@@ -7,7 +7,7 @@ from typing import Any
 from prunefl.config import free_settings, short_name
 from prunefl.config.settings import flat
 from prunefl.methods import known, label_method
-from prunefl.report.runs import Run
+from prunefl.report.runs import RecordedRun
 from prunefl.system.errors import PruneFLError
 
 _OFF_AT_ZERO = {"pruning.density", "pruning.density_limit", "pruning.density_target"}
@@ -30,8 +30,8 @@ class Variant:
     method: str
     kind: str
     settings: Mapping[str, Any]
-    runs: tuple[Run, ...]
-    left_out: tuple[Run, ...] = ()
+    runs: tuple[RecordedRun, ...]
+    left_out: tuple[RecordedRun, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -59,7 +59,7 @@ class Study:
         return self.usual or self.variants
 
 
-def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()) -> Study:
+def study(runs: Sequence[RecordedRun], by: Sequence[str] = (), notes: Sequence[str] = ()) -> Study:
     """Return the runs as variants, or say why they cannot stand in one report.
 
     Args:
@@ -68,7 +68,7 @@ def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()
     """
     chosen = {run.folder: _chosen(run, by) for run in runs}
     refuse_mixture(runs, by)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, str], list[RecordedRun]] = {}
     labels: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
     for run in runs:
         own = run.variant.get("settings", {})
@@ -93,7 +93,7 @@ def study(runs: Sequence[Run], by: Sequence[str] = (), notes: Sequence[str] = ()
 
 
 def _variant(
-    key: str, kind: str, label: str, method: str, settings: Mapping[str, Any], runs: Sequence[Run]
+    key: str, kind: str, label: str, method: str, settings: Mapping[str, Any], runs: Sequence[RecordedRun]
 ) -> Variant:
     finished = tuple(run for run in runs if run.finished)
     if not finished:
@@ -150,9 +150,9 @@ def _rank(group: tuple[str, str], method: str, settings: Mapping[str, Any]) -> t
     )
 
 
-def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _seeds(runs: Sequence[RecordedRun]) -> tuple[RecordedRun, ...]:
     """Return one run per seed, in order."""
-    by_seed: dict[int, Run] = {}
+    by_seed: dict[int, RecordedRun] = {}
     # in a comparison each seed has the density that PruneFL came to with it; others mean different things
     _refuse_differing([run for run in runs if not run.variant], "pruning.density")
     for run in runs:
@@ -165,7 +165,7 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
-def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
+def _chosen(run: RecordedRun, by: Sequence[str]) -> dict[str, Any]:
     settings = _settings(run)
     for key in by:
         if key not in settings:
@@ -173,7 +173,7 @@ def _chosen(run: Run, by: Sequence[str]) -> dict[str, Any]:
     return _given({key: settings[key] for key in by})
 
 
-def _settings(run: Run, allowed: Iterable[str] = ()) -> dict[str, Any]:
+def _settings(run: RecordedRun, allowed: Iterable[str] = ()) -> dict[str, Any]:
     """Return all settings of a run; a config without [[fleet]] has an empty one.
 
     Args:
@@ -186,10 +186,10 @@ def _settings(run: Run, allowed: Iterable[str] = ()) -> dict[str, Any]:
     return settings | {"fleet": fleet}
 
 
-def refuse_mixture(runs: Sequence[Run], by: Sequence[str] = ()) -> None:
+def refuse_mixture(runs: Sequence[RecordedRun], by: Sequence[str] = ()) -> None:
     """Refuse runs whose configs differ in a setting that is not being compared: by all, or as a run's variant."""
     compared = {*by, *(key for run in runs for key in run.variant.get("settings", {}))}
-    seen: dict[str, tuple[Any, Run]] = {}
+    seen: dict[str, tuple[Any, RecordedRun]] = {}
     free = free_settings("to resume", "to compare")
     for run in runs:
         settings = _settings(run, compared) or {key: run.header.get(key) for key in ("model", "data")}
@@ -199,14 +199,14 @@ def refuse_mixture(runs: Sequence[Run], by: Sequence[str] = ()) -> None:
                 _refuse_other(seen, key, value, run)
 
 
-def _refuse_differing(runs: Sequence[Run], key: str) -> None:
+def _refuse_differing(runs: Sequence[RecordedRun], key: str) -> None:
     """Refuse runs that differ in this setting."""
-    seen: dict[str, tuple[Any, Run]] = {}
+    seen: dict[str, tuple[Any, RecordedRun]] = {}
     for run in runs:
         _refuse_other(seen, key, _settings(run).get(key), run)
 
 
-def _refuse_other(seen: dict[str, tuple[Any, Run]], key: str, value: Any, run: Run) -> None:
+def _refuse_other(seen: dict[str, tuple[Any, RecordedRun]], key: str, value: Any, run: RecordedRun) -> None:
     """Refuse a value that is not the first one seen of its key."""
     first, where = seen.setdefault(key, (value, run))
     if first != value:

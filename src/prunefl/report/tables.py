@@ -7,7 +7,7 @@ from prunefl.report.costs import INITIAL, PARTS, percent_off, predicted_and_char
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
-from prunefl.report.runs import Run
+from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
 from prunefl.runs.records import cost_to_reach, final_accuracy
@@ -68,11 +68,11 @@ def _largest(study: Study, cost: Cost) -> float:
     return max(cost(run.rounds[-1]) for variant in study.variants for run in variant.runs)
 
 
-def _whole_cost(cost: Cost, scale: float) -> Callable[[Run], float | None]:
+def _whole_cost(cost: Cost, scale: float) -> Callable[[RecordedRun], float | None]:
     return lambda run: cost(run.rounds[-1]) / scale
 
 
-def _over_seeds(variant: Variant, measure: Callable[[Run], float | None]) -> Estimate | None:
+def _over_seeds(variant: Variant, measure: Callable[[RecordedRun], float | None]) -> Estimate | None:
     values = [value for run in variant.runs if (value := measure(run)) is not None]
     return estimate(values) if values else None
 

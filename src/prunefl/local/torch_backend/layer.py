@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from prunefl.core.masks import Mask
+from prunefl.local.torch_backend.chain import LayerChain, Link
 from prunefl.local.torch_backend.pattern import Pattern
 from prunefl.local.torch_backend.pruned import PrunedLayer, wrong_shape
-from prunefl.local.torch_backend.run import Link, Run
 from prunefl.local.torch_backend.spec import LinearSpec, Spec
 
 
@@ -17,7 +17,7 @@ class SparseLayer(PrunedLayer):
         pattern = Pattern(spec, mask)
         super().__init__(spec, weight.detach().reshape(-1)[pattern.positions()], bias)
         self.pattern = pattern
-        self.run = Run([Link(self)], [self])
+        self.run = LayerChain([Link(self)], [self])
 
     @property
     def is_linear(self) -> bool:

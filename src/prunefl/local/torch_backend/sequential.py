@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from prunefl.local.torch_backend import layout
+from prunefl.local.torch_backend.chain import LayerChain, Link, Pool
 from prunefl.local.torch_backend.layer import SparseLayer
-from prunefl.local.torch_backend.run import Link, Pool, Run
 
 LARGEST_WINDOW = 254  # the winner of a pooling window is kept in a byte
 
@@ -19,11 +19,11 @@ class FusedSequential(nn.Sequential):
             x = step(x)
         return x
 
-    def _steps(self) -> list[nn.Module | Run]:
+    def _steps(self) -> list[nn.Module | LayerChain]:
         """Return what to call in turn; planned anew when modules were exchanged or given hooks."""
         modules = _leaves(self)
         signature = [(module, _has_hooks(module)) for module in modules]
-        planned: tuple[object, list[nn.Module | Run]] | None = self.__dict__.get("_planned")
+        planned: tuple[object, list[nn.Module | LayerChain]] | None = self.__dict__.get("_planned")
         if planned is None or planned[0] != signature:
             planned = signature, _fused(modules)
             self.__dict__["_planned"] = planned
@@ -44,13 +44,13 @@ def _leaves(module: nn.Module) -> list[nn.Module]:
     return leaves
 
 
-def _fused(modules: list[nn.Module]) -> list[nn.Module | Run]:
+def _fused(modules: list[nn.Module]) -> list[nn.Module | LayerChain]:
     """Return the modules with every run of sparse layers, and what lies between them, made one."""
-    steps: list[nn.Module | Run] = []
+    steps: list[nn.Module | LayerChain] = []
     at = 0
     while at < len(modules):
         links, end = _run_from(modules, at)
-        steps.append(Run(links, modules[at:end]) if links else modules[at])
+        steps.append(LayerChain(links, modules[at:end]) if links else modules[at])
         at = end if links else at + 1
     return steps
 

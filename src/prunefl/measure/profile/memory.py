@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunefl.devices import Memory
+from prunefl.devices import StepMemory
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Job:
 
 def measure(
     model: str, classes: int, input_shape: tuple[int, ...], batch_size: int, weights: int
-) -> Memory | None:
+) -> StepMemory | None:
     """Return the memory of a dense and of a sparse step; None where the system does not tell (not Linux)."""
     if not Path("/proc/self/clear_refs").exists():
         return None
@@ -46,7 +46,7 @@ def measure(
         step_bytes(Job(model, classes, input_shape, batch_size, density)) for density in (1.0, *DENSITIES)
     )
     slope = max(0.0, (high - low) / ((DENSITIES[1] - DENSITIES[0]) * weights))
-    return Memory(dense, max(0, int(low - slope * DENSITIES[0] * weights)), slope)
+    return StepMemory(dense, max(0, int(low - slope * DENSITIES[0] * weights)), slope)
 
 
 def step_bytes(job: Job) -> int:

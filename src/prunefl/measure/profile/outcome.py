@@ -3,13 +3,13 @@
 import math
 from dataclasses import replace
 
-from prunefl.devices import DeviceFile, Measured, Memory, Shape
+from prunefl.devices import DeviceFile, Measured, Shape, StepMemory
 from prunefl.measure.profile.fit import fit_line
 from prunefl.measure.profile.measure import OTHERS, Profile
 
 
 def measured(
-    profile: Profile, shape: Shape, model: str, memory: Memory | None = None, command: str = ""
+    profile: Profile, shape: Shape, model: str, memory: StepMemory | None = None, command: str = ""
 ) -> Measured:
     """Return the times of each layer such that the whole steps that were measured come out."""
     slopes = [layer.line.per_weight for layer in profile.layers]

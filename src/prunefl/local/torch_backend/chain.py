@@ -29,7 +29,7 @@ class Link:
     pool: Pool | None = None
 
 
-class Run:
+class LayerChain:
     """Sparse layers that are computed together, forward and backward."""
 
     def __init__(self, links: list[Link], modules: list[nn.Module]) -> None:
@@ -91,7 +91,7 @@ class Run:
 
 class _Backprop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, run: Run, ours: bool, x: Tensor, *parameters: Tensor | None) -> Tensor:
+    def forward(ctx: Any, run: LayerChain, ours: bool, x: Tensor, *parameters: Tensor | None) -> Tensor:
         size, out = run.output(x)
         count = len(run.links)
         weights, biases = addresses(parameters[:count]), addresses(parameters[count:])
@@ -103,7 +103,7 @@ class _Backprop(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        run: Run = ctx.run
+        run: LayerChain = ctx.run
         x, out, *parameters = ctx.saved_tensors
         count = len(run.links)
         tape = ctx.tape if ctx.tape is not None else _again(run, ctx.ours, x, parameters)
@@ -134,7 +134,7 @@ class _Backprop(torch.autograd.Function):
         return None, None, *results
 
 
-def _again(run: Run, ours: bool, x: Tensor, parameters: list[Tensor | None]) -> _kernels.Tape:
+def _again(run: LayerChain, ours: bool, x: Tensor, parameters: list[Tensor | None]) -> _kernels.Tape:
     """Return the tape of a forward pass that is repeated."""
     size, out = run.output(x)
     count = len(run.links)
@@ -145,7 +145,7 @@ def _again(run: Run, ours: bool, x: Tensor, parameters: list[Tensor | None]) -> 
 class _Totals:
     """Where the kernels add full gradients: in the caller's sums if these are contiguous float32."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: LayerChain) -> None:
         self.squared = False
         self.later: list[tuple[Collection, Tensor]] = []
         self.addresses = [0] * len(run.links)
