@@ -1,5 +1,5 @@
 // The Python module: checks what it can, releases the interpreter's lock, and calls.
-// Tensors come as addresses: prunefl.sparse has checked their type, device, layout and size.
+// Tensors come as addresses: prunefl.local.torch_backend has checked their type, device, layout and size.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>

@@ -1,4 +1,4 @@
-"""The two losses: cross-entropy, and the authors' one-hot binary cross-entropy (SPEC 13)."""
+"""The two losses: cross-entropy, and the authors' one-hot binary cross-entropy (docs/method.md 13)."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """Peak memory of a training step, measured in a fresh process: what the model and its step add to the program.
 
-Run as `python -m prunefl.measure.profile.memory SPEC`, SPEC being the JSON of a `Job`; prints one JSON number of bytes.
+Run as `python -m prunefl.measure.profile.memory JOB`, JOB being the JSON of a `Job`; prints one JSON number of bytes.
 """
 
 import ctypes
