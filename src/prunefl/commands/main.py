@@ -107,8 +107,6 @@ def main() -> None:
         app()
     except (PruneFLError, OSError) as error:
         _refuse(error, isinstance(error, PruneFLError) or error.filename is not None)
-    except ValueError as error:  # until every room raises PruneFLError
-        _refuse(error, True)
     except KeyboardInterrupt:
         print("prunefl: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -1,5 +1,7 @@
 """How many weights may be pruned, and how large the model may be (docs/method.md 3 and 6)."""
 
+from prunefl.system.errors import PruneFLError
+
 
 def prunable_fraction(round_index: int, first: float = 0.3, halves_every: float = 10_000) -> float:
     """Return f(r) = 0.3·0.5^(r/10000), the fraction of the live weights that may be pruned in round r."""
@@ -15,12 +17,12 @@ def size_limit(round_index: int, rounds: int, limit: float | None, target: float
     """
     for name, value in (("limit", limit), ("target", target)):
         if value is not None and not 0.0 < value <= 1.0:
-            raise ValueError(f"{name}={value}, must be a density in (0, 1]")
+            raise PruneFLError(f"{name}={value}, must be a density in (0, 1]")
     if target is None:
         return limit
     start = 1.0 if limit is None else limit
     if target > start:
-        raise ValueError(f"target={target}, must be <= limit={limit}")
+        raise PruneFLError(f"target={target}, must be <= limit={limit}")
     if round_index >= rounds:
         return target
     return (max(round_index, 0) * target + (rounds - max(round_index, 0)) * start) / rounds

@@ -17,6 +17,7 @@ from prunefl.core.masks import Mask, Masks
 from prunefl.core.select import drop_smallest, keep, largest, largest_together, magnitudes
 from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import LinearTime, TimeModel
+from prunefl.system.errors import PruneFLError
 
 Floats = NDArray[np.floating]
 
@@ -105,7 +106,7 @@ def reconfigure(
     try:
         time_model.seconds(protected.counts)
     except KeyError as missing:
-        raise ValueError(f"the time model has no layer {missing}; it was made for another model") from None
+        raise PruneFLError(f"the time model has no layer {missing}; it was made for another model") from None
     if room <= 0:
         return drop_smallest(protected, magnitudes(state.remask(protected).values, protected), -room)
     kept_gain, candidates = fixed_gain, {}
@@ -123,22 +124,22 @@ def reconfigure(
 def protect(state: SparseState, fraction: float, scope: str) -> Masks:
     """Return which weights must stay: the live ones but for the fraction with smallest |w|."""
     if not 0.0 <= fraction <= 1.0:
-        raise ValueError(f"fraction={fraction}, must be between 0 and 1")
+        raise PruneFLError(f"fraction={fraction}, must be between 0 and 1")
     sizes, counts = magnitudes(state.values, state.masks), state.masks.counts
     if scope == "global":
         return drop_smallest(state.masks, sizes, round(fraction * sum(counts.values())))
     if scope != "layer":
-        raise ValueError(f"scope={scope!r}, must be 'layer' or 'global'")
+        raise PruneFLError(f"scope={scope!r}, must be 'layer' or 'global'")
     return keep(state.masks, {n: ~largest(-sizes[n], round(fraction * counts[n])) for n in state.masks})
 
 
 def _checked_importance(name: str, importance: Floats, mask: Mask) -> Floats:
     """Return the importance in row-major order, checked."""
     if importance.shape != mask.shape:
-        raise ValueError(f"importance of {name} has shape {importance.shape}, must be {mask.shape}")
+        raise PruneFLError(f"importance of {name} has shape {importance.shape}, must be {mask.shape}")
     gains: Floats = importance.reshape(-1)
     if gains.size and not 0 <= gains.min() <= gains.max() < np.inf:
-        raise ValueError(f"importance of {name} must be finite and not negative")
+        raise PruneFLError(f"importance of {name} must be finite and not negative")
     return gains
 
 

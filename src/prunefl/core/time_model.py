@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunefl.core.masks import Counts
+from prunefl.system.errors import PruneFLError
 
 Line = tuple[float, float]
 """Seconds at no live weight, and seconds per live weight."""
@@ -60,7 +61,7 @@ class KinkedTime:
         _check_seconds("constant", self.constant)
         for name, lines in self.ways.items():
             if not lines:
-                raise ValueError(f"ways[{name}] is empty, must hold at least one line")
+                raise PruneFLError(f"ways[{name}] is empty, must hold at least one line")
             for line in lines:
                 _check_seconds(f"ways[{name}]", min(line))
 
@@ -84,7 +85,7 @@ class FleetTime:
 
     def __post_init__(self) -> None:
         if not self.devices:
-            raise ValueError("devices=(), must name at least one")
+            raise PruneFLError("devices=(), must name at least one")
 
     def seconds(self, counts: Counts) -> float:
         """Return the seconds of the slowest device."""
@@ -100,7 +101,7 @@ def fleet_time(devices: Sequence[DeviceTime], sizes: Counts) -> LinearTime | Kin
         sizes: weights of each layer, live or not.
     """
     if not devices:
-        raise ValueError("devices=[], must name at least one")
+        raise PruneFLError("devices=[], must name at least one")
     slowest: list[DeviceTime] = []
     for device in devices:
         if any(_never_faster(other, device, sizes) for other in slowest):
@@ -135,7 +136,7 @@ def _bends(a: DeviceTime, b: DeviceTime, name: str, size: int) -> list[float]:
 
 def _check_seconds(name: str, value: float) -> None:
     if not 0.0 <= value < float("inf"):
-        raise ValueError(f"{name}={value}, must be finite seconds >= 0")
+        raise PruneFLError(f"{name}={value}, must be finite seconds >= 0")
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _describe(device: TimeModel) -> dict[str, Any]:
         return {"constant": device.constant, "per_weight": dict(device.per_weight)}
     if isinstance(device, KinkedTime):
         return {"constant": device.constant, "ways": dict(device.ways)}
-    raise ValueError(
+    raise PruneFLError(
         f"time model {type(device).__name__} cannot be sent; use LinearTime, KinkedTime or FleetTime"
     )
 

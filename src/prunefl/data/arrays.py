@@ -10,6 +10,7 @@ from prunefl.data.federation import Source
 from prunefl.data.listed import held_out, refuse_untaught
 from prunefl.data.samples import Images, Normalise
 from prunefl.data.transform import as_float, to_unit
+from prunefl.system.errors import PruneFLError
 
 
 def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
@@ -19,7 +20,7 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
     channel axis are given one. Without test arrays every tenth sample is held out.
     """
     if file is None or not file.is_file():
-        raise ValueError(f"data.dir={str(file or '')!r}, must be an .npz file")
+        raise PruneFLError(f"data.dir={str(file or '')!r}, must be an .npz file")
     arrays = _read(file)
     train = _images(file, arrays, "train")
     group_of = _clients(file, arrays, len(train))
@@ -28,7 +29,7 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
         test = _images(file, arrays, "test")
         _refuse_two_scales(file, arrays)
         if test.pixels.shape[1:] != train.pixels.shape[1:]:
-            raise ValueError(
+            raise PruneFLError(
                 f"{file}: x_test is {test.pixels.shape}, must match x_train's {train.pixels.shape}"
             )
     else:
@@ -47,7 +48,7 @@ def _classes(file: Path, labels: Ints) -> int:
     held = np.unique(labels).tolist()
     gap = next((i for i, label in enumerate(held) if i != label), None)
     if gap is not None:
-        raise ValueError(
+        raise PruneFLError(
             f"{file}: y_train has {held[gap]} but no {gap}, must count the classes from 0 without gaps"
         )
     return len(held)
@@ -61,7 +62,7 @@ def _read(file: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
     # what a damaged archive raises is up to numpy, zipfile and zlib
     except Exception as error:
-        raise ValueError(
+        raise PruneFLError(
             f"{file}: not a whole .npz file of plain arrays ({error}): write it again"
         ) from error
 
@@ -70,15 +71,15 @@ def _images(file: Path, arrays: dict[str, Any], split: str) -> Images:
     """Return inputs and labels of a split."""
     absent = next((f"{kind}_{split}" for kind in "xy" if f"{kind}_{split}" not in arrays), None)
     if absent:
-        raise ValueError(f"{file}: no array {absent}, must have x_train and y_train (and x_test, y_test)")
+        raise PruneFLError(f"{file}: no array {absent}, must have x_train and y_train (and x_test, y_test)")
     inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
     if inputs.ndim < 2 or not inputs.size:
-        raise ValueError(
+        raise PruneFLError(
             f"{file}: x_{split} has the shape {inputs.shape}, must be (samples, ...), none of them 0"
         )
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(inputs):
         given = f"{labels.dtype} {labels.shape}"
-        raise ValueError(f"{file}: y_{split} is {given}, must be {len(inputs)} whole numbers, one a sample")
+        raise PruneFLError(f"{file}: y_{split} is {given}, must be {len(inputs)} whole numbers, one a sample")
     if inputs.ndim == 3:
         inputs = inputs[:, None]
     return Images.whole(inputs, labels, _normaliser(file, split, inputs))
@@ -88,7 +89,7 @@ def _refuse_two_scales(file: Path, arrays: dict[str, Any]) -> None:
     """Refuse pixels from 0 to 255 beside numbers that stay as they are."""
     train, test = arrays["x_train"].dtype, arrays["x_test"].dtype
     if (train == np.uint8) != (test == np.uint8):
-        raise ValueError(f"{file}: x_train is {train} and x_test {test}, must be both uint8 or both float")
+        raise PruneFLError(f"{file}: x_train is {train} and x_test {test}, must be both uint8 or both float")
 
 
 def _normaliser(file: Path, split: str, inputs: Any) -> Normalise:
@@ -96,9 +97,9 @@ def _normaliser(file: Path, split: str, inputs: Any) -> Normalise:
     if inputs.dtype == np.uint8:
         return to_unit
     if inputs.dtype.kind != "f":
-        raise ValueError(f"{file}: x_{split} is {inputs.dtype}, must be uint8 or float")
+        raise PruneFLError(f"{file}: x_{split} is {inputs.dtype}, must be uint8 or float")
     if not np.isfinite(inputs).all():
-        raise ValueError(f"{file}: x_{split} has a value that is not finite, must have none")
+        raise PruneFLError(f"{file}: x_{split} has a value that is not finite, must have none")
     return as_float
 
 
@@ -108,5 +109,5 @@ def _clients(file: Path, arrays: dict[str, Any], samples: int) -> Ints | None:
         return None
     clients = arrays["client_train"]
     if clients.shape != (samples,):
-        raise ValueError(f"{file}: client_train is {clients.shape}, must be ({samples},), one a sample")
+        raise PruneFLError(f"{file}: client_train is {clients.shape}, must be ({samples},), one a sample")
     return np.unique(clients, return_inverse=True)[1]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import cache_folder
 
 FOLDER = ".prunefl-cache"
@@ -26,7 +27,9 @@ def fingerprint(files: Iterable[Path], *options: object) -> str:
         try:
             status = file.stat()
         except OSError as error:
-            raise ValueError(f"{file}: cannot be read ({error.strerror}): get or unpack it again") from error
+            raise PruneFLError(
+                f"{file}: cannot be read ({error.strerror}): get or unpack it again"
+            ) from error
         hasher.update(f"{file.name}|{status.st_size}|{status.st_mtime_ns}|".encode())
     return hasher.hexdigest()
 
@@ -55,7 +58,7 @@ def cached(
     except OSError as error:
         # another process was first: its folder holds the same
         if not target.is_dir():
-            raise ValueError(_blame(error, work)) from error
+            raise PruneFLError(_blame(error, work)) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
@@ -83,7 +86,7 @@ def open_array(folder: Path, name: str) -> Any:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise ValueError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
+        raise PruneFLError(f"cache file {str(path)!r} is damaged ({error}): delete its folder") from error
 
 
 def open_split(folder: Path, split: str) -> tuple[Any, Any]:
@@ -106,4 +109,4 @@ def _writable(folder: Path | None, beside: Path | None) -> Path:
                 return home
         except OSError as failure:
             reason = failure
-    raise ValueError(f"data.cache={str(candidates[-1])!r}, cannot be written to: {reason}")
+    raise PruneFLError(f"data.cache={str(candidates[-1])!r}, cannot be written to: {reason}")

@@ -13,6 +13,7 @@ from prunefl.data.files import found, found_folder, need_folder
 from prunefl.data.partition import rows_by_group
 from prunefl.data.samples import Images
 from prunefl.data.transform import standardise_photos
+from prunefl.system.errors import PruneFLError
 
 SHAPE = (3, 84, 84)
 LEAST_IMAGES = 5
@@ -66,15 +67,15 @@ def _persons(identity: Path, smiles: Mapping[str, int]) -> tuple[list[str], Ints
     for number, line in enumerate(lines, start=1):
         parts = line.split()
         if len(parts) != 2 or parts[0] not in smiles:
-            raise ValueError(
+            raise PruneFLError(
                 f"{identity}, line {number}: {line[:40]!r}, must be an image of {ATTRIBUTES} and a person: {AGAIN}"
             )
         by_person.setdefault(parts[1], []).append(parts[0])
     if len(lines) != len(smiles):
-        raise ValueError(f"{identity}: {len(lines)} lines, must be {len(smiles)}, one an image: {AGAIN}")
+        raise PruneFLError(f"{identity}: {len(lines)} lines, must be {len(smiles)}, one an image: {AGAIN}")
     kept = [images for images in by_person.values() if len(images) >= LEAST_IMAGES]
     if not kept:
-        raise ValueError(f"{identity}: no person has {LEAST_IMAGES} images, must have at least one who has")
+        raise PruneFLError(f"{identity}: no person has {LEAST_IMAGES} images, must have at least one who has")
     counts = [len(images) for images in kept]
     return [name for images in kept for name in images], np.repeat(np.arange(len(kept)), counts)
 
@@ -83,18 +84,18 @@ def _smiles(attributes: Path) -> dict[str, int]:
     """Return 1 for a smile and 0 for none, for every image."""
     lines = _lines(attributes)
     if len(lines) < 2 or TARGET not in lines[1].split():
-        raise ValueError(f"{attributes}: line 2 does not name {TARGET}, must be the official file: {AGAIN}")
+        raise PruneFLError(f"{attributes}: line 2 does not name {TARGET}, must be the official file: {AGAIN}")
     column = 1 + lines[1].split().index(TARGET)
     smiles: dict[str, int] = {}
     for number, line in enumerate(lines[2:], start=3):
         parts = line.split()
         if len(parts) <= column or parts[column] not in ("1", "-1"):
-            raise ValueError(
+            raise PruneFLError(
                 f"{attributes}, line {number}: {line[:40]!r}, must hold 1 or -1 for {TARGET}: {AGAIN}"
             )
         smiles[parts[0]] = int(parts[column] == "1")
     if lines[0].strip() != str(len(smiles)):
-        raise ValueError(
+        raise PruneFLError(
             f"{attributes}: {len(smiles)} images, must be {lines[0][:40]!r} as line 1 says: {AGAIN}"
         )
     return smiles
@@ -105,4 +106,4 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as text ({error}): unpack it, or {AGAIN}") from error
+        raise PruneFLError(f"{path}: cannot be read as text ({error}): unpack it, or {AGAIN}") from error

@@ -14,6 +14,7 @@ from prunefl.data.decode import is_image
 from prunefl.data.federation import Federation
 from prunefl.data.get import CIFAR10_ARCHIVE, MNIST_FILES, QMNIST_FILES
 from prunefl.data.samples import labels_of
+from prunefl.system.errors import PruneFLError
 
 WNID = "n" + "[0-9]" * 8
 WRITER_FILE = next(iter(QMNIST_FILES)).removesuffix(".gz")
@@ -63,7 +64,7 @@ def recognise(folder: Path) -> str:
     if (folder.is_file() and folder.suffix == ".csv") or (folder / "index.csv").is_file():
         return "csv"
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder")
+        raise PruneFLError(f"{folder}: no such folder")
     official = {name: sum(part.there for part in parts(folder)) for name, parts in PARTS.items()}
     best = max(official, key=lambda name: official[name])
     if official[best]:
@@ -74,7 +75,9 @@ def recognise(folder: Path) -> str:
     depth = _depth_of_images(folder)
     if depth in (1, 2):
         return "folder-per-class" if depth == 1 else "folder-per-client"
-    raise ValueError(f"{folder}: no data set that prunefl knows: see `prunefl data get --help`, docs/data.md")
+    raise PruneFLError(
+        f"{folder}: no data set that prunefl knows: see `prunefl data get --help`, docs/data.md"
+    )
 
 
 def cut_of(federation: Federation) -> Cut:

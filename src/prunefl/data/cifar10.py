@@ -10,6 +10,7 @@ from prunefl.data.federation import Source
 from prunefl.data.files import found, need_folder
 from prunefl.data.samples import Images
 from prunefl.data.transform import FlipAndCrop, Standardise
+from prunefl.system.errors import PruneFLError
 
 RECORD = 1 + 3 * 32 * 32
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -38,7 +39,7 @@ def whole_files(folder: Path) -> dict[str, list[Path]]:
     right = mode(possible) if possible else f"a multiple of {RECORD}"
     for path, size in sizes.items():
         if size != right:
-            raise ValueError(f"{path}: {size} bytes, must be {right}: get it again")
+            raise PruneFLError(f"{path}: {size} bytes, must be {right}: get it again")
     return files
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from prunefl.data import cache
 from prunefl.system.cores import cores
+from prunefl.system.errors import PruneFLError
 
 T = TypeVar("T")
 Array = npt.NDArray[np.uint8]
@@ -76,18 +77,18 @@ def _opened(source: Path | BinaryIO, name: str, read: Callable[[Any], T]) -> T:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ValueError("image files need Pillow: pip install 'prunefl[images]'") from error
+        raise PruneFLError("image files need Pillow: pip install 'prunefl[images]'") from error
     try:
         with Image.open(source) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise ValueError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS}")
+                raise PruneFLError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS}")
             return read(image)
     except FileNotFoundError as error:
-        raise ValueError(f"{name}: no such image: get it again, or take it off its list") from error
+        raise PruneFLError(f"{name}: no such image: get it again, or take it off its list") from error
     # Pillow raises whatever the decoder of the day raises: SyntaxError for PNG, struct.error for TIFF, ...
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{name}: corrupt image ({reason}): get it again or delete it") from error
+        raise PruneFLError(f"{name}: corrupt image ({reason}): get it again or delete it") from error
 
 
 def _array(image: Any, channels: int, width: int, height: int) -> Array:
@@ -111,5 +112,5 @@ def _is_deep(image: Any) -> bool:
 def _eight_bits(pixels: npt.NDArray[Any]) -> Array:
     """Return 16-bit pixels as 8-bit ones; Pillow would clip them at 255, which is all white."""
     if pixels.dtype.kind == "f" or pixels.min() < 0 or pixels.max() > 65535:
-        raise ValueError("pixels of more than 16 bits")
+        raise PruneFLError("pixels of more than 16 bits")
     return (pixels / 257).round().astype(np.uint8)

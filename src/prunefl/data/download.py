@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prunefl.system.errors import PruneFLError
+
 CHUNK = 1 << 20
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -36,7 +38,7 @@ class Remote:
 def fetch(remote: Remote, folder: Path, progress: Progress, pause_seconds: float = 2.0) -> Path:
     """Return the path of the whole, checked file; a part left by an earlier attempt is continued."""
     if not remote.url.startswith(("https://", "http://")):
-        raise ValueError(f"{remote.url}: must be an http address")
+        raise PruneFLError(f"{remote.url}: must be an http address")
     target = folder / remote.name
     if target.is_file() and matches(target, remote.checksum):
         return target
@@ -45,7 +47,7 @@ def fetch(remote: Remote, folder: Path, progress: Progress, pause_seconds: float
     _fetch_with_patience(remote, part, progress, pause_seconds)
     if not matches(part, remote.checksum):
         part.unlink()
-        raise ValueError(
+        raise PruneFLError(
             f"{remote.url}: the file's {remote.checksum.split(':')[0]} is wrong: try again later"
         )
     os.replace(part, target)
@@ -68,9 +70,9 @@ def read_bytes(url: str, limit: int = 1 << 20) -> bytes:
         with urllib.request.urlopen(_request(url), timeout=TIMEOUT_SECONDS) as answer:
             content: bytes = answer.read(limit + 1)
     except (OSError, http.client.HTTPException) as error:
-        raise ValueError(f"{url}: {error}: is there an internet connection?") from error
+        raise PruneFLError(f"{url}: {error}: is there an internet connection?") from error
     if len(content) > limit:
-        raise ValueError(f"{url}: longer than {limit} bytes")
+        raise PruneFLError(f"{url}: longer than {limit} bytes")
     return content
 
 
@@ -92,7 +94,7 @@ def _fetch_with_patience(remote: Remote, part: Path, progress: Progress, pause_s
             failure = error
     kept = part.stat().st_size if part.exists() else 0
     hint = "" if isinstance(failure, urllib.error.HTTPError) else ": is there an internet connection?"
-    raise ValueError(
+    raise PruneFLError(
         f"{remote.url}: {failure}{hint} ({kept} bytes are kept; the same command goes on from there)"
     )
 
@@ -138,7 +140,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: could not be written ({error.strerror}): make room, or choose another --dir"
         ) from error
 

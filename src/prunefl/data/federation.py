@@ -7,6 +7,7 @@ import numpy as np
 
 from prunefl.core.randomness import Ints
 from prunefl.data.samples import Cuttable, Samples, as_ints, filled, labels_of, wrap_all
+from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Source:
             object.__setattr__(self, "group_of", as_ints(self.group_of))
         for split, images in (("training", self.train), ("test", self.test)):
             if len(images) == 0:
-                raise ValueError(f"data.name={self.name!r}, has no {split} samples, must have at least 1")
+                raise PruneFLError(f"data.name={self.name!r}, has no {split} samples, must have at least 1")
             _check_labels(
                 f"data.name={self.name!r}, its {split} data", images.labels[images.rows], self.classes
             )
@@ -75,12 +76,12 @@ def _check(who: str, samples: Samples, federation: Federation) -> None:
     """Refuse samples of another shape, and every wrong label where that takes no reading of all samples."""
     inputs, labels = samples.batch(np.arange(1))
     if not (isinstance(inputs, np.ndarray) and isinstance(labels, np.ndarray)):
-        raise ValueError(f"{who} has batches of {type(inputs).__name__}, must be numpy arrays")
+        raise PruneFLError(f"{who} has batches of {type(inputs).__name__}, must be numpy arrays")
     given, wanted = tuple(inputs.shape[1:]), tuple(federation.input_shape)
     if given != wanted:
-        raise ValueError(f"{who} has samples of shape {given}, must be {wanted} as all others")
+        raise PruneFLError(f"{who} has samples of shape {given}, must be {wanted} as all others")
     if labels.shape != (1,):
-        raise ValueError(f"{who} has labels of shape {tuple(labels.shape[1:])}, must be whole numbers")
+        raise PruneFLError(f"{who} has labels of shape {tuple(labels.shape[1:])}, must be whole numbers")
     known = labels_of(samples)
     _check_labels(who, labels if known is None else known, federation.classes)
 
@@ -88,4 +89,4 @@ def _check(who: str, samples: Samples, federation: Federation) -> None:
 def _check_labels(who: str, labels: Ints, classes: int) -> None:
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
-        raise ValueError(f"{who} has the label {int(wrong[0])}, must be in 0..{classes - 1}")
+        raise PruneFLError(f"{who} has the label {int(wrong[0])}, must be in 0..{classes - 1}")

@@ -12,6 +12,7 @@ from prunefl.data.federation import Source
 from prunefl.data.files import found_folder, natural_order, need_folder
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_inverted_unit
+from prunefl.system.errors import PruneFLError
 
 CLASSES = 62
 AGAIN = "get or write it again"
@@ -34,23 +35,25 @@ def read_shard(path: Path) -> Iterator[tuple[str, Any, Any]]:
         shard = json.loads(path.read_bytes())
         users, counts, data = shard["users"], shard["num_samples"], shard["user_data"]
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error}), perhaps cut short: {AGAIN}") from error
+        raise PruneFLError(f"{path}: not valid JSON ({error}), perhaps cut short: {AGAIN}") from error
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path}: has no {error}, must have users, num_samples and user_data") from error
+        raise PruneFLError(f"{path}: has no {error}, must have users, num_samples and user_data") from error
     if not (isinstance(users, list) and isinstance(counts, list) and isinstance(data, dict)):
-        raise ValueError(f"{path}: must have lists users and num_samples, and writers in user_data: {AGAIN}")
+        raise PruneFLError(
+            f"{path}: must have lists users and num_samples, and writers in user_data: {AGAIN}"
+        )
     if len(users) != len(counts):
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: {len(users)} users and {len(counts)} num_samples, must be as many: {AGAIN}"
         )
     for user, count in zip(users, counts, strict=True):
         # popped, so that a writer's numbers are freed once they are pixels
         entry = data.pop(str(user), None)
         if not isinstance(entry, dict):
-            raise ValueError(f"{path}: writer {user!r} is not in user_data: {AGAIN}")
+            raise PruneFLError(f"{path}: writer {user!r} is not in user_data: {AGAIN}")
         pixels, labels = _decode(path, user, entry)
         if not len(labels) == count >= 1:
-            raise ValueError(
+            raise PruneFLError(
                 f"{path}: writer {user!r} has {len(labels)} samples, num_samples={count}, must agree, >= 1"
             )
         yield str(user), pixels, labels
@@ -62,16 +65,16 @@ def _decode(path: Path, user: str, entry: dict[str, Any]) -> tuple[Any, Any]:
         values = np.asarray(entry["x"], dtype=np.float64).reshape(-1, 784)
         labels = np.asarray(entry["y"], dtype=np.float64).reshape(-1)
     except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{path}: writer {user!r}: {error}, must be x of 784 numbers and y") from error
+        raise PruneFLError(f"{path}: writer {user!r}: {error}, must be x of 784 numbers and y") from error
     if len(values) != len(labels):
-        raise ValueError(f"{path}: writer {user!r} has {len(values)} images and {len(labels)} labels")
+        raise PruneFLError(f"{path}: writer {user!r} has {len(values)} images and {len(labels)} labels")
     # written so that a NaN fails too
     if not bool(((values >= 0) & (values <= 1)).all()):
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: writer {user!r} has pixels outside 0..1, must be within as LEAF writes them"
         )
     if not bool(np.isin(labels, np.arange(CLASSES)).all()):
-        raise ValueError(f"{path}: writer {user!r} has a label that is no whole number in 0..{CLASSES - 1}")
+        raise PruneFLError(f"{path}: writer {user!r} has a label that is no whole number in 0..{CLASSES - 1}")
     return (values * 255.0).round().astype(np.uint8), labels.astype(np.int64)
 
 
@@ -85,7 +88,7 @@ def _build(folder: Path, shards: dict[str, list[Path]]) -> None:
             for path in shards[split]:
                 for user, pixels, y in read_shard(path):
                     if home.setdefault(user, path) != path:
-                        raise ValueError(
+                        raise PruneFLError(
                             f"{path}: writer {user!r} is in {home[user].name} too, must be in one file: "
                             "delete the older files, or get all again"
                         )
@@ -94,7 +97,7 @@ def _build(folder: Path, shards: dict[str, list[Path]]) -> None:
                     labels.append(y)
                     writers.append(np.full(len(y), writer, np.int64))
         if not labels:
-            raise ValueError(
+            raise PruneFLError(
                 f"{shards[split][0].parent}: no writer in any file, must have at least 1: {AGAIN}"
             )
         np.save(folder / f"labels_{split}.npy", np.concatenate(labels))
@@ -116,5 +119,5 @@ def _shards(folder: Path, split: str) -> list[Path]:
     home = found_folder("femnist", [folder / split, folder / "data" / split], split)
     shards = natural_order(list(home.glob("*.json")))
     if not shards:
-        raise ValueError(f"data.dir={str(folder)!r}, {split}/ has no .json file, must hold LEAF's shards")
+        raise PruneFLError(f"data.dir={str(folder)!r}, {split}/ has no .json file, must hold LEAF's shards")
     return shards

@@ -3,17 +3,19 @@
 import re
 from pathlib import Path
 
+from prunefl.system.errors import PruneFLError
+
 PACKED = (".zip", ".tar", ".gz", ".7z")
 
 
 def need_folder(name: str, folder: Path | None) -> Path:
     """Return the data folder, which must exist."""
     if folder is None:
-        raise ValueError(
+        raise PruneFLError(
             f"data.dir is not set, must be the folder of {name} (prunefl data get {name} --dir DIR)"
         )
     if not folder.is_dir():
-        raise ValueError(f"data.dir={str(folder)!r}, no such folder (prunefl data get {name} --dir DIR)")
+        raise PruneFLError(f"data.dir={str(folder)!r}, no such folder (prunefl data get {name} --dir DIR)")
     return folder
 
 
@@ -21,7 +23,7 @@ def found(name: str, folder: Path, file: str) -> Path:
     """Return the path of a file, which must exist."""
     path = folder / file
     if not path.is_file():
-        raise ValueError(f"data.dir={str(folder)!r}, has no {file} (prunefl data get {name} --dir DIR)")
+        raise PruneFLError(f"data.dir={str(folder)!r}, has no {file} (prunefl data get {name} --dir DIR)")
     return path
 
 
@@ -34,7 +36,7 @@ def found_folder(name: str, candidates: list[Path], what: str) -> Path:
         file for path in candidates for file in path.parent.glob(f"*{what}.*") if file.suffix in PACKED
     ]
     do = f"unpack {archives[0]}" if archives else f"prunefl data get {name} --dir DIR"
-    raise ValueError(f"data.dir={str(candidates[0].parent)!r}, has no folder {what} ({do})")
+    raise PruneFLError(f"data.dir={str(candidates[0].parent)!r}, has no folder {what} ({do})")
 
 
 def natural_order(paths: list[Path]) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from prunefl.data.cifar10 import whole_files
 from prunefl.data.download import Progress, Remote, fetch, read_bytes
+from prunefl.system.errors import PruneFLError
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master"
@@ -56,13 +57,13 @@ def get(name: str, folder: Path, progress: Progress, writers: int = 193) -> str:
     if name in BY_HAND:
         return BY_HAND[name].format(folder=folder)
     if name not in GETTERS:
-        raise ValueError(f"data set {name!r}, must be one of {', '.join((*GETTERS, *BY_HAND))}")
+        raise PruneFLError(f"data set {name!r}, must be one of {', '.join((*GETTERS, *BY_HAND))}")
     options = (writers,) if name == "femnist" else ()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         GETTERS[name](folder, progress, *options)
     except OSError as error:
-        raise ValueError(f"--dir {folder}: {error}: must be a folder to write to, with room") from error
+        raise PruneFLError(f"--dir {folder}: {error}: must be a folder to write to, with room") from error
     return f"{name} is in {folder} (prunefl data check {folder} --name {name})"
 
 
@@ -101,9 +102,9 @@ def get_femnist(folder: Path, progress: Progress, writers: int) -> None:
             for entry in files
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{listing}: not the list of files that was expected ({error})") from error
+        raise PruneFLError(f"{listing}: not the list of files that was expected ({error})") from error
     if not remotes:
-        raise ValueError(f"{listing}: lists no parquet file")
+        raise PruneFLError(f"{listing}: lists no parquet file")
     paths = [fetch(remote, folder / "parquet", progress) for remote in remotes]
     write_leaf(paths, folder, writers, progress)
 
@@ -115,11 +116,11 @@ def unpack(archive: Path, folder: Path, inner: str) -> None:
             with tarfile.open(archive) as tar:
                 tar.extractall(work, filter="data")
         except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(
+            raise PruneFLError(
                 f"{archive}: not a whole archive ({error}): delete it and get it again"
             ) from error
         if not (Path(work) / inner).is_dir():
-            raise ValueError(f"{archive}: holds no folder {inner}: delete it and get it again")
+            raise PruneFLError(f"{archive}: holds no folder {inner}: delete it and get it again")
         shutil.rmtree(folder / inner, ignore_errors=True)
         os.rename(Path(work) / inner, folder / inner)
 

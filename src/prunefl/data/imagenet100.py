@@ -12,6 +12,7 @@ from prunefl.data.federation import Source
 from prunefl.data.files import found_folder, need_folder
 from prunefl.data.photos import Photos, open_photos, write_photos
 from prunefl.data.transform import standardise_photos
+from prunefl.system.errors import PruneFLError
 
 CLASSES = 100
 CROP = 168
@@ -29,7 +30,7 @@ def imagenet100(folder: Path | None, cache_folder: Path | None = None) -> Source
     train_home = _split(folder, "train")
     names = sorted(path.name for path in train_home.iterdir() if path.is_dir())[:CLASSES]
     if len(names) < CLASSES:
-        raise ValueError(
+        raise PruneFLError(
             f"{train_home}: {len(names)} class folders, must be >= {CLASSES}: unpack all of them"
         )
     lists = {"train": _by_folder(train_home, names), "val": _validation(folder, names)}
@@ -46,7 +47,7 @@ def _by_folder(home: Path, names: list[str]) -> Listing:
     for label, name in enumerate(names):
         files = sorted(path for path in (home / name).glob("*") if is_image(path))
         if not files:
-            raise ValueError(f"{home / name}: no images, must have at least 1: unpack the class again")
+            raise PruneFLError(f"{home / name}: no images, must have at least 1: unpack the class again")
         listing += [(path, label) for path in files]
     return listing
 
@@ -58,17 +59,17 @@ def _validation(folder: Path, names: list[str]) -> Listing:
         return _by_folder(home, names)
     table = annotations(folder)
     if table is None:
-        raise ValueError(f"{home}: neither class folders nor {ANNOTATIONS} in {folder}, must have one")
+        raise PruneFLError(f"{home}: neither class folders nor {ANNOTATIONS} in {folder}, must have one")
     class_of = _class_of(table)
     absent = next(
         (path for path in sorted(home.iterdir()) if is_image(path) and path.stem not in class_of), None
     )
     if absent:
-        raise ValueError(f"{table}: no line for {absent.name}, must have one for every image: get it again")
+        raise PruneFLError(f"{table}: no line for {absent.name}, must have one for every image: get it again")
     labels = {name: label for label, name in enumerate(names)}
     listing = [(home / f"{image}.JPEG", labels[name]) for image, name in class_of.items() if name in labels]
     if not listing:
-        raise ValueError(f"{table}: no image of the first {CLASSES} classes, must have some: get it again")
+        raise PruneFLError(f"{table}: no image of the first {CLASSES} classes, must have some: get it again")
     return listing
 
 
@@ -80,7 +81,7 @@ def _class_of(table: Path) -> dict[str, str]:
             return {row["ImageId"]: row["PredictionString"].split()[0] for row in reader}
         # a line cut short has None for a column, and no word in one that is empty
         except (KeyError, AttributeError, IndexError, UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(
+            raise PruneFLError(
                 f"{table}, line {reader.line_num}: must have ImageId and PredictionString: get it again"
             ) from error
 
@@ -90,7 +91,7 @@ def _build(folder: Path, lists: dict[str, Listing]) -> None:
     # a photograph of 256×341 is 262 kB; better to say so now than after an hour
     needed = sum(map(len, lists.values())) * STORED_SIDE * 341 * 3
     if shutil.disk_usage(folder).free < needed and needed > 1e9:
-        raise ValueError(f"data.cache: {folder.parent} has too little room, needs {needed / 1e9:.0f} GB")
+        raise PruneFLError(f"data.cache: {folder.parent} has too little room, needs {needed / 1e9:.0f} GB")
     for split, listing in lists.items():
         write_photos(folder, split, decode_all([path for path, _ in listing], shorter_side(STORED_SIDE)))
 

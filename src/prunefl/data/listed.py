@@ -14,6 +14,7 @@ from prunefl.data.federation import Source
 from prunefl.data.partition import rows_by_group
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_unit
+from prunefl.system.errors import PruneFLError
 
 HELD_OUT = 10
 """Where nobody named test data, every tenth sample of each client is held out."""
@@ -41,12 +42,12 @@ def source_from(
         size: side that images are resized to; 0 keeps them, and then they must all be alike.
     """
     if not listed:
-        raise ValueError(f"data.dir={str(folder)!r}, lists no images, must have at least 1")
+        raise PruneFLError(f"data.dir={str(folder)!r}, lists no images, must have at least 1")
     ordered = sorted(listed, key=lambda entry: _natural(entry.client))
     files = [entry.path for entry in ordered]
     absent = next((path for path in files if not path.is_file()), None)
     if absent:
-        raise ValueError(f"{absent}: no such image, though it is listed: add it, or take it off the list")
+        raise PruneFLError(f"{absent}: no such image, though it is listed: add it, or take it off the list")
     names = label_names([entry.label for entry in ordered])
     labels = np.array([names[entry.label] for entry in ordered])
     clients = label_names([entry.client for entry in ordered if entry.split == "train"])
@@ -74,7 +75,7 @@ def held_out(client_of: Ints, where: Path, remedy: str) -> NDArray[np.bool_]:
     for rows in rows_by_group(client_of):
         chosen[rows[HELD_OUT - 1 :: HELD_OUT]] = True
     if not chosen.any():
-        raise ValueError(f"{where}: no test data, and too little to hold out every tenth sample: {remedy}")
+        raise PruneFLError(f"{where}: no test data, and too little to hold out every tenth sample: {remedy}")
     return chosen
 
 
@@ -82,7 +83,7 @@ def refuse_untaught(where: Path, names: Sequence[object]) -> None:
     """Refuse classes that only test samples have: none of them would ever be recognised."""
     if names:
         named = ", ".join(map(str, names[:5]))
-        raise ValueError(f"{where}: class {named} only in the test data, must be in both (spelt alike?)")
+        raise PruneFLError(f"{where}: class {named} only in the test data, must be in both (spelt alike?)")
 
 
 def _tested(ordered: Sequence[Listed], groups: Ints, folder: Path, name: str) -> NDArray[np.bool_]:
@@ -100,7 +101,7 @@ def _common_shape(files: Sequence[Path], size: int) -> tuple[int, int, int]:
     for path, shape in zip(files, headers, strict=True):
         if shape[1:] != headers[0][1:]:
             first = f"{headers[0][1]}×{headers[0][2]}"
-            raise ValueError(
+            raise PruneFLError(
                 f"{path}: {shape[1]}×{shape[2]} pixels where {files[0].name} has {first}: set data.size"
             )
     return channels, *headers[0][1:]

@@ -17,6 +17,7 @@ from prunefl.data.femnist import femnist
 from prunefl.data.imagenet100 import imagenet100
 from prunefl.data.mnist import mnist
 from prunefl.data.own import csv_index, folder_per_class, folder_per_client
+from prunefl.system.errors import PruneFLError
 from prunefl.system.plugins import own_function
 
 Loader = Callable[..., Source]
@@ -73,9 +74,9 @@ def load(
     if isinstance(source, Federation):
         if clients not in (0, len(source.clients)):
             held = len(source.clients)
-            raise ValueError(f"data.clients={clients}, must be {held}, which is how many {name} made")
+            raise PruneFLError(f"data.clients={clients}, must be {held}, which is how many {name} made")
         if partition or size:
-            raise ValueError(
+            raise PruneFLError(
                 f"data.partition={partition!r}, data.size={size}: {name} has cut its data itself, leave both out"
             )
         words = source.cut or f"{len(source.clients)} clients, as {name} makes them"
@@ -102,9 +103,9 @@ def source_of(
         near = get_close_matches(name, LOADERS, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         known = ", ".join(LOADERS)
-        raise ValueError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
+        raise PruneFLError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
     if size and name not in RESIZED:
-        raise ValueError(f"data.size={size}, must be 0 for {name}: only own images are resized")
+        raise PruneFLError(f"data.size={size}, must be 0 for {name}: only own images are resized")
     if folder is None and name in FETCHED:
         folder = _usual_folder(name)
     return LOADERS[name](folder, cache_folder, **({"size": size} if size else {}))
@@ -114,7 +115,7 @@ def _usual_folder(name: str) -> Path:
     """Return where `prunefl data get` is told to put a data set, if it is there."""
     folder = Path("data") / name
     if not folder.is_dir():
-        raise ValueError(
+        raise PruneFLError(
             f"data.dir is not set and there is no {folder}: prunefl data get {name} --dir {folder} "
             "(or give data.dir=DIR)"
         )
@@ -126,7 +127,7 @@ def _own_source(spec: str, folder: Path | None) -> Source | Federation:
     source = own_function("data.name", spec)(folder)
     if not isinstance(source, Source | Federation):
         kind = type(source).__name__
-        raise ValueError(f"data.name={spec!r}, must return a prunefl.data.Federation or Source, got {kind}")
+        raise PruneFLError(f"data.name={spec!r}, must return a prunefl.data.Federation or Source, got {kind}")
     return source
 
 
@@ -147,14 +148,14 @@ def _cut(
     if partition == "shards":
         rows = cuts.shards(labels, count, shards, stream)
         return rows, f"{count} clients of {shards} label shards"
-    raise ValueError(f"data.partition={partition!r}, must be one of {', '.join((*KNOWN, *DRAWN))}")
+    raise PruneFLError(f"data.partition={partition!r}, must be one of {', '.join((*KNOWN, *DRAWN))}")
 
 
 def _cut_by_group(source: Source, partition: str, clients: int) -> tuple[list[Ints], str]:
     """Return the rows of each client where the data knows who made what."""
     if source.group_of is None or partition != source.group_word:
         known = ", ".join((*([source.group_word] if source.group_of is not None else []), *DRAWN))
-        raise ValueError(
+        raise PruneFLError(
             f"data.partition={partition!r}, {source.name} does not say the {partition} of a sample: "
             f"must be one of {known}"
         )

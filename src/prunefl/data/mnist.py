@@ -14,6 +14,7 @@ from prunefl.data.federation import Source
 from prunefl.data.files import found, need_folder
 from prunefl.data.samples import Images
 from prunefl.data.transform import to_unit
+from prunefl.system.errors import PruneFLError
 
 ELEMENT = {0x08: ">u1", 0x0C: ">i4"}
 WRITER_COLUMN = 2
@@ -34,14 +35,14 @@ def read_idx(path: Path) -> Any:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error}): {AGAIN}") from error
+        raise PruneFLError(f"{path}: not a whole gzip file ({error}): {AGAIN}") from error
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in ELEMENT:
-        raise ValueError(f"{path}: not an idx file of uint8 or int32: {AGAIN}")
+        raise PruneFLError(f"{path}: not an idx file of uint8 or int32: {AGAIN}")
     header = 4 + 4 * data[3]
     shape = struct.unpack_from(f">{data[3]}I", data, 4) if len(data) >= header else ()
     element = np.dtype(ELEMENT[data[2]])
     if not shape or len(data) != header + prod(shape) * element.itemsize:
-        raise ValueError(f"{path}: {len(data)} bytes do not match its header, shape {shape}: {AGAIN}")
+        raise PruneFLError(f"{path}: {len(data)} bytes do not match its header, shape {shape}: {AGAIN}")
     return np.frombuffer(data, element, offset=header).reshape(shape)
 
 
@@ -51,9 +52,9 @@ def _images(folder: Path, split: str) -> Images:
     label_file = _file(folder, f"{split}-labels-idx1-ubyte")
     pixels, labels = read_idx(image_file), read_idx(label_file)
     if pixels.ndim != 3 or pixels.shape[1:] != (28, 28):
-        raise ValueError(f"{image_file}: images of shape {pixels.shape[1:]}, must be (28, 28)")
+        raise PruneFLError(f"{image_file}: images of shape {pixels.shape[1:]}, must be (28, 28)")
     if len(pixels) != len(labels):
-        raise ValueError(f"{label_file}: {len(labels)} labels for {len(pixels)} images, must be as many")
+        raise PruneFLError(f"{label_file}: {len(labels)} labels for {len(pixels)} images, must be as many")
     return Images.whole(pixels[:, None], labels, to_unit)
 
 
@@ -64,7 +65,7 @@ def _writers(folder: Path, images: int) -> Ints | None:
     path = _file(folder, WRITERS)
     table = read_idx(path)
     if table.shape != (images, 8):
-        raise ValueError(f"{path}: shape {table.shape}, must be ({images}, 8), a row for each image")
+        raise PruneFLError(f"{path}: shape {table.shape}, must be ({images}, 8), a row for each image")
     return np.unique(table[:, WRITER_COLUMN], return_inverse=True)[1]
 
 

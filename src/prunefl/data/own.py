@@ -7,6 +7,7 @@ from pathlib import Path
 from prunefl.data.decode import is_image
 from prunefl.data.federation import Source
 from prunefl.data.listed import Listed, source_from
+from prunefl.system.errors import PruneFLError
 
 COLUMNS = ("file", "label")
 
@@ -47,7 +48,7 @@ def csv_index(file: Path | None, cache_folder: Path | None = None, size: int = 0
         with path.open(newline="", encoding="utf-8-sig") as lines:
             listed = _read(path, csv.DictReader(lines))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: not a CSV file in UTF-8 ({error}): save it again as one") from error
+        raise PruneFLError(f"{path}: not a CSV file in UTF-8 ({error}): save it again as one") from error
     return source_from("csv", listed, path.parent, cache_folder, size)
 
 
@@ -55,17 +56,17 @@ def _read(path: Path, reader: "csv.DictReader[str]") -> list[Listed]:
     """Return the rows of a CSV index."""
     absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if absent:
-        raise ValueError(f"{path}: no column {absent[0]!r}, must have file and label (and client, split)")
+        raise PruneFLError(f"{path}: no column {absent[0]!r}, must have file and label (and client, split)")
     return [_listed(path, reader.line_num, row) for row in reader]
 
 
 def _index_file(file: Path | None) -> Path:
     """Return the CSV file, which must exist."""
     if file is None:
-        raise ValueError("data.dir is not set, must be a CSV file or a folder with index.csv")
+        raise PruneFLError("data.dir is not set, must be a CSV file or a folder with index.csv")
     path = file / "index.csv" if file.is_dir() else file
     if not path.is_file():
-        raise ValueError(f"data.dir={str(file)!r}, no such CSV file")
+        raise PruneFLError(f"data.dir={str(file)!r}, no such CSV file")
     return path
 
 
@@ -74,18 +75,18 @@ def _listed(path: Path, line: int, row: dict[str, str | None]) -> Listed:
     name, label = row["file"], row["label"]
     split = row.get("split") or "train"
     if not name or not label:
-        raise ValueError(f"{path}, line {line}: empty file or label, must have both")
+        raise PruneFLError(f"{path}, line {line}: empty file or label, must have both")
     if split not in ("train", "test"):
-        raise ValueError(f"{path}, line {line}: split={split!r}, must be train or test")
+        raise PruneFLError(f"{path}, line {line}: split={split!r}, must be train or test")
     if "client" in row and not row["client"] and split == "train":
-        raise ValueError(f"{path}, line {line}: empty client, must name one")
+        raise PruneFLError(f"{path}, line {line}: empty client, must name one")
     return Listed(path.parent / name, label, row.get("client") or "", split)
 
 
 def _need_folder(folder: Path | None) -> Path:
     """Return the data folder, which must exist."""
     if folder is None or not folder.is_dir():
-        raise ValueError(
+        raise PruneFLError(
             f"data.dir={str(folder or '')!r}, must be the folder of your images: see docs/data.md"
         )
     return folder
@@ -96,7 +97,7 @@ def _splits(folder: Path) -> list[tuple[str, Path]]:
     parts = [(split, folder / split) for split in ("train", "test")]
     there = [home.is_dir() for _, home in parts]
     if any(there) and not all(there):
-        raise ValueError(
+        raise PruneFLError(
             f"data.dir={str(folder)!r}, has only one of train/ and test/, must have both or neither"
         )
     return parts if all(there) else [("train", folder)]
@@ -106,7 +107,7 @@ def _folders(home: Path, what: str) -> list[Path]:
     """Return the folders inside, in order; hidden ones are not data."""
     inside = sorted(path for path in home.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not inside:
-        raise ValueError(f"{home}: no folders, must have one per {what}")
+        raise PruneFLError(f"{home}: no folders, must have one per {what}")
     return inside
 
 
@@ -120,7 +121,7 @@ def _classes(home: Path, client: str, split: str) -> list[Listed]:
     ]
     if not listed:
         whose = f"client {client!r} has 0 images" if client else "no images in its class folders"
-        raise ValueError(f"{home}: {whose}, must have at least 1, as {home.name}/CLASS/*.png")
+        raise PruneFLError(f"{home}: {whose}, must have at least 1, as {home.name}/CLASS/*.png")
     return listed
 
 
@@ -129,4 +130,4 @@ def _refuse_empty(folders: Iterable[Path], listed: Sequence[Listed]) -> None:
     held = {entry.label for entry in listed if entry.split == "train"}
     empty = next((folder for folder in folders if folder.name not in held), None)
     if empty:
-        raise ValueError(f"{empty}: no images of this class to train on: add some, or delete the folder")
+        raise PruneFLError(f"{empty}: no images of this class to train on: add some, or delete the folder")

@@ -13,6 +13,7 @@ import numpy as np
 from prunefl.core.randomness import Stream
 from prunefl.data.decode import resized
 from prunefl.data.download import Progress
+from prunefl.system.errors import PruneFLError
 
 WRITERS_A_SHARD = 50
 TRAIN_SHARE = 0.9
@@ -30,7 +31,7 @@ def write_leaf(files: Sequence[Path], folder: Path, writers: int, progress: Prog
     """
     names = sorted({name for path in files for name in _column(path, "writer_id")})
     if writers > len(names):
-        raise ValueError(f"--writers {writers}, must be <= {len(names)}, which is how many there are")
+        raise PruneFLError(f"--writers {writers}, must be <= {len(names)}, which is how many there are")
     stream = Stream(0)
     chosen = [names[i] for i in sorted(stream.permutation(len(names), writers or None))]
     work = folder / "leaf.part"
@@ -49,7 +50,7 @@ def check_replaceable(folder: Path) -> None:
     for split in SPLITS:
         for path in (folder / split).glob("*"):
             if path.suffix not in (".json", ".part") and not path.name.startswith("."):
-                raise ValueError(
+                raise PruneFLError(
                     f"{path}: not one of LEAF's files, which would replace it: choose another --dir"
                 )
 
@@ -113,12 +114,14 @@ def _opened(path: Path) -> Any:
         import pyarrow
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise ValueError("FEMNIST's parquet files need pyarrow: pip install 'prunefl[parquet]'") from error
+        raise PruneFLError("FEMNIST's parquet files need pyarrow: pip install 'prunefl[parquet]'") from error
     try:
         file = ParquetFile(path)
     except (OSError, pyarrow.ArrowInvalid) as error:
-        raise ValueError(f"{path}: not a whole parquet file ({error}): delete it and get it again") from error
+        raise PruneFLError(
+            f"{path}: not a whole parquet file ({error}): delete it and get it again"
+        ) from error
     absent = [name for name in COLUMNS if name not in file.schema_arrow.names]
     if absent:
-        raise ValueError(f"{path}: no column {absent[0]!r}, must have {', '.join(COLUMNS)}")
+        raise PruneFLError(f"{path}: no column {absent[0]!r}, must have {', '.join(COLUMNS)}")
     return file

@@ -3,6 +3,7 @@
 import numpy as np
 
 from prunefl.core.randomness import Ints, Stream
+from prunefl.system.errors import PruneFLError
 
 DIRICHLET_DRAWS = 20
 
@@ -17,11 +18,11 @@ def by_group(group_of: Ints, clients: int, word: str = "group") -> list[Ints]:
     groups = int(group_of.max()) + 1
     clients = clients or groups
     if not 1 <= clients <= groups:
-        raise ValueError(f"data.clients={clients}, must be in 1..{groups}: the data has {groups} {word}s")
+        raise PruneFLError(f"data.clients={clients}, must be in 1..{groups}: the data has {groups} {word}s")
     client_of = np.minimum(group_of // (groups // clients), clients - 1)
     shares = rows_by_group(client_of, clients)
     if (empty := _first_empty(shares)) is not None:
-        raise ValueError(f"data.partition={word!r}, leaves client {empty} without samples, must leave some")
+        raise PruneFLError(f"data.partition={word!r}, leaves client {empty} without samples, must leave some")
     return shares
 
 
@@ -37,7 +38,7 @@ def dirichlet(labels: Ints, clients: int, alpha: float, stream: Stream) -> list[
     As in Hsu, Qi and Brown (2019); drawn again, a few times, when a client would stay empty.
     """
     if not alpha > 0:
-        raise ValueError(f"data.alpha={alpha}, must be > 0")
+        raise PruneFLError(f"data.alpha={alpha}, must be > 0")
     _check_clients(clients, len(labels))
     # a Stream has no Dirichlet; numpy's is seeded from it
     random = np.random.default_rng(int(stream.integers(2**62, (1,))[0]))
@@ -45,7 +46,7 @@ def dirichlet(labels: Ints, clients: int, alpha: float, stream: Stream) -> list[
         shares = rows_by_group(_dirichlet_draw(labels, clients, alpha, random), clients)
         if (empty := _first_empty(shares)) is None:
             return shares
-    raise ValueError(
+    raise PruneFLError(
         f"data.alpha={alpha}, leaves client {empty} of data.clients={clients} without samples: "
         f"must be larger, or the clients fewer"
     )
@@ -54,10 +55,10 @@ def dirichlet(labels: Ints, clients: int, alpha: float, stream: Stream) -> list[
 def shards(labels: Ints, clients: int, per_client: int, stream: Stream) -> list[Ints]:
     """Return a cut of the samples sorted by label into equal shards, dealt at random (McMahan 2017)."""
     if per_client < 1:
-        raise ValueError(f"data.shards={per_client}, must be >= 1")
+        raise PruneFLError(f"data.shards={per_client}, must be >= 1")
     _check_clients(clients, len(labels))
     if clients * per_client > len(labels):
-        raise ValueError(
+        raise PruneFLError(
             f"data.shards={per_client}, must be <= {len(labels) // clients}: "
             f"{len(labels)} samples for {clients} clients"
         )
@@ -93,4 +94,4 @@ def _first_empty(shares: list[Ints]) -> int | None:
 def _check_clients(clients: int, samples: int) -> None:
     """Refuse more clients than samples."""
     if not 1 <= clients <= samples:
-        raise ValueError(f"data.clients={clients}, must be in 1..{samples}: the data has {samples} samples")
+        raise PruneFLError(f"data.clients={clients}, must be in 1..{samples}: the data has {samples} samples")

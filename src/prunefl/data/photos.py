@@ -12,6 +12,7 @@ from prunefl.core.randomness import Ints, Stream
 from prunefl.data import cache
 from prunefl.data.samples import Batch, Chosen, Normalise
 from prunefl.data.transform import Floats, as_float
+from prunefl.system.errors import PruneFLError
 
 TRIES = 10
 
@@ -135,5 +136,5 @@ def open_photos(folder: Path, name: str) -> tuple[Pixels, Ints]:
     table = np.array(cache.open_array(folder, f"table_{name}"))
     store = np.memmap(path, np.uint8, "r")
     if len(store) != int((3 * table[:, 1] * table[:, 2]).sum()):
-        raise ValueError(f"cache file {str(path)!r} is damaged (wrong length): delete its folder")
+        raise PruneFLError(f"cache file {str(path)!r} is damaged (wrong length): delete its folder")
     return store, table

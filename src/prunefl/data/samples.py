@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from prunefl.core.randomness import Ints, Stream
 from prunefl.data.transform import Floats, as_float
+from prunefl.system.errors import PruneFLError
 
 Pixels = NDArray[Any]
 """Inputs as stored, shape (samples, channels, height, width), mostly uint8 and memory-mapped."""
@@ -147,7 +148,9 @@ def wrap(dataset: Any) -> Samples:
         return dataset
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         kind = type(dataset).__name__
-        raise ValueError(f"data set of type {kind}, must have len() and [i], like a map-style torch Dataset")
+        raise PruneFLError(
+            f"data set of type {kind}, must have len() and [i], like a map-style torch Dataset"
+        )
     if _is_torchs(dataset, "TensorDataset") and len(dataset.tensors) == 2:
         return Tensors(*dataset.tensors)
     return Wrapped(dataset)
@@ -156,7 +159,7 @@ def wrap(dataset: Any) -> Samples:
 def wrap_all(datasets: Sequence[Any]) -> list[Samples]:
     """Return one Samples per client; a client with nothing is refused by its number."""
     if not len(datasets):
-        raise ValueError("clients is empty, must hold at least one data set")
+        raise PruneFLError("clients is empty, must hold at least one data set")
     return [filled(dataset, f"client {client}") for client, dataset in enumerate(datasets)]
 
 
@@ -164,7 +167,7 @@ def filled(dataset: Any, who: str) -> Samples:
     """Return a data set as Samples, of which there must be some."""
     samples = wrap(dataset)
     if len(samples) == 0:
-        raise ValueError(f"{who} has 0 samples, must have at least 1")
+        raise PruneFLError(f"{who} has 0 samples, must have at least 1")
     return samples
 
 
@@ -194,7 +197,7 @@ def as_ints(values: Any) -> Ints:
     """Return int64; a number with a fraction is no label."""
     array = as_array(values)
     if array.dtype.kind == "f" and not np.array_equal(array, array.round()):
-        raise ValueError("labels are not whole numbers, must be classes from 0 on")
+        raise PruneFLError("labels are not whole numbers, must be classes from 0 on")
     return array.astype(np.int64, copy=False)
 
 
@@ -208,11 +211,13 @@ def _pair(dataset: Any, i: int) -> tuple[Floats, int]:
     """Return one input, float32, and its label."""
     item = dataset[i]
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise ValueError(f"data set item {i} is {type(item).__name__}, must be a pair (input, label)")
+        raise PruneFLError(f"data set item {i} is {type(item).__name__}, must be a pair (input, label)")
     x, y = item
     if not (hasattr(x, "detach") or isinstance(x, np.ndarray | np.number | int | float)):
         kind = type(x).__name__
-        raise ValueError(f"data set item {i} has an input of type {kind}, must be a tensor, array or number")
+        raise PruneFLError(
+            f"data set item {i} has an input of type {kind}, must be a tensor, array or number"
+        )
     if float(y) != int(y):
-        raise ValueError(f"data set item {i} has the label {y}, must be a whole number: a class from 0 on")
+        raise PruneFLError(f"data set item {i} has the label {y}, must be a whole number: a class from 0 on")
     return as_float(as_array(x)), int(y)

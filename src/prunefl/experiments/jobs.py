@@ -160,7 +160,7 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
                 config = prepare(job, 0)
                 on_record, on_pass = _teller(job, tell, stop), _pass_teller(job, tell)
                 run = run_config(config, job.folder, True, on_record, on_pass)
-            except ValueError as error:  # until every room raises PruneFLError
+            except PruneFLError as error:
                 tell(Progress(job, last_round(job.folder), "failed", str(error)))
             else:
                 done = last_round(job.folder)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from importlib.util import find_spec
 
+from prunefl.system.errors import PruneFLError
+
 Say = Callable[[str], None]
 """Where to tell the user, a line at a time, what happens."""
 
@@ -11,6 +13,6 @@ def require_flower() -> None:
     """Raise ValueError, in one line, unless the extra `flower` is installed."""
     missing = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
     if missing:
-        raise ValueError(
+        raise PruneFLError(
             f"{' and '.join(missing)} not installed; install it with: pip install 'prunefl[flower]'"
         )

@@ -2,6 +2,8 @@
 
 from flwr.app import ConfigRecord, RecordDict
 
+from prunefl.system.errors import PruneFLError
+
 CHUNK = 4 << 20
 """Bytes in one record: Flower fetches each record with a request of its own."""
 
@@ -19,9 +21,9 @@ def from_records(records: RecordDict, max_bytes: int) -> bytes:
         record = records.config_records.get(f"{number}")
         chunk = record.get("bytes") if record is not None else None
         if not isinstance(chunk, bytes):
-            raise ValueError("records without our bytes")
+            raise PruneFLError("records without our bytes")
         total += len(chunk)
         if total > max_bytes:
-            raise ValueError(f"more than the {max_bytes} bytes allowed")
+            raise PruneFLError(f"more than the {max_bytes} bytes allowed")
         chunks.append(chunk)
     return b"".join(chunks)

@@ -16,6 +16,7 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from prunefl.engines.flower.access import SECRET_HEADER
+from prunefl.system.errors import PruneFLError
 
 APP = Path(__file__).parent / "app"
 
@@ -81,7 +82,7 @@ def wait_until_healthy(address: str, roots: Path | None, seconds: float, ended: 
     limit = time.monotonic() + seconds
     while not is_healthy(address, roots):
         if ended():
-            raise ValueError("the SuperLink ended while starting")
+            raise PruneFLError("the SuperLink ended while starting")
         if time.monotonic() > limit:
-            raise ValueError(f"the SuperLink did not answer within {seconds:.0f} seconds")
+            raise PruneFLError(f"the SuperLink did not answer within {seconds:.0f} seconds")
         time.sleep(0.1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from prunefl.engines.flower import Say, keys
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
 from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, run_group
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
 from prunefl.system.locks import hold
 
@@ -80,7 +81,7 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
                 # a node that was there for a while is refused for another reason than its key
                 tries = tries + 1 if time.monotonic() - begun < CALM else 1
                 if tries > 1:
-                    raise ValueError(explain_refusal(options))
+                    raise PruneFLError(explain_refusal(options))
             wait = backoff[name].next()
             lost = {
                 "flower": "the connection to the server is lost",
@@ -128,14 +129,14 @@ def wait_for_server(host: str, port: int, folder: Path | None, say: Say) -> None
             probe(host, port, folder)
             return
         except ssl.SSLCertVerificationError as error:
-            raise ValueError(explain_certificate_error(host, port, error)) from None
+            raise PruneFLError(explain_certificate_error(host, port, error)) from None
         except OSError as error:
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-                raise ValueError(
+                raise PruneFLError(
                     f"{host}:{port} does not speak TLS ({error.reason}); is it started with --insecure?"
                 ) from None
             if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
-                raise ValueError(f"--server {host}:{port}: no such host ({error.strerror})") from None
+                raise PruneFLError(f"--server {host}:{port}: no such host ({error.strerror})") from None
             wait = backoff.next()
             say(f"{host}:{port} does not answer ({error.strerror or error}); trying again in {wait:.0f} s")
             time.sleep(wait)
@@ -154,7 +155,7 @@ def probe(host: str, port: int, folder: Path | None) -> None:
         # a server that is just starting, or ending
         raise ConnectionResetError("the connection was closed")
     if not answer.startswith(b"HTTP/"):
-        raise ValueError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
+        raise PruneFLError(f"{host}:{port} wants encryption and a key; give --keys instead of --insecure")
 
 
 def speaks_tls(host: str, port: int) -> bool:
@@ -206,7 +207,7 @@ def parse_address(server: str) -> tuple[str, int]:
     """Return host and port of a text like pi.local:9092 or [::1]:9092."""
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"--server {server!r}, must be HOST:PORT, such as pi.local:9092")
+        raise PruneFLError(f"--server {server!r}, must be HOST:PORT, such as pi.local:9092")
     return host.strip("[]"), int(port)
 
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
@@ -34,9 +35,9 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
         renew: issue a new server certificate, for other hosts or a later date.
     """
     if clients < 1:
-        raise ValueError(f"clients={clients}, must be >= 1")
+        raise PruneFLError(f"clients={clients}, must be >= 1")
     if days < 1:
-        raise ValueError(f"days={days}, must be >= 1")
+        raise PruneFLError(f"days={days}, must be >= 1")
     folder.mkdir(parents=True, exist_ok=True)
     written = _make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
@@ -110,11 +111,11 @@ def read_register(folder: Path) -> dict[int, str]:
         entries = json.loads(path.read_text())
         return {int(client): str(text) for client, text in entries.items()}
     except FileNotFoundError:
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: no such file; make the federation's keys with: prunefl keys {folder}"
         ) from None
     except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: not a register of node keys ({error})") from None
+        raise PruneFLError(f"{path}: not a register of node keys ({error})") from None
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -122,9 +123,9 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
-        raise ValueError(f"{path}: cannot read the certificate ({error.strerror})") from None
+        raise PruneFLError(f"{path}: cannot read the certificate ({error.strerror})") from None
     except ValueError:
-        raise ValueError(f"{path}: not a PEM certificate") from None
+        raise PruneFLError(f"{path}: not a PEM certificate") from None
 
 
 def check_server_files(folder: Path) -> None:
@@ -135,11 +136,11 @@ def check_server_files(folder: Path) -> None:
     now = datetime.now(UTC)
     if certificate.not_valid_after_utc < now:
         until = certificate.not_valid_after_utc.date()
-        raise ValueError(f"{path}: expired on {until}; renew it with: prunefl keys {folder} --renew")
+        raise PruneFLError(f"{path}: expired on {until}; renew it with: prunefl keys {folder} --renew")
     if certificate.not_valid_before_utc > now:
-        raise ValueError(f"{path}: valid only from {certificate.not_valid_before_utc}; is the clock right?")
+        raise PruneFLError(f"{path}: valid only from {certificate.not_valid_before_utc}; is the clock right?")
     if _read_key(folder / f"{SERVER}.key").public_key() != certificate.public_key():
-        raise ValueError(f"{path}: belongs to another key than {SERVER}.key; renew both with --renew")
+        raise PruneFLError(f"{path}: belongs to another key than {SERVER}.key; renew both with --renew")
 
 
 def check_node_key(path: Path) -> str:
@@ -147,11 +148,11 @@ def check_node_key(path: Path) -> str:
     try:
         key = serialization.load_ssh_private_key(path.read_bytes(), None)
     except OSError as error:
-        raise ValueError(f"{path}: cannot read the node key ({error.strerror})") from None
+        raise PruneFLError(f"{path}: cannot read the node key ({error.strerror})") from None
     except (ValueError, TypeError):
-        raise ValueError(f"{path}: not a node key; make one with: prunefl keys") from None
+        raise PruneFLError(f"{path}: not a node key; make one with: prunefl keys") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path}: must be an elliptic-curve key; make one with: prunefl keys")
+        raise PruneFLError(f"{path}: must be an elliptic-curve key; make one with: prunefl keys")
     return public_text(key.public_key())
 
 
@@ -165,11 +166,11 @@ def _read_key(path: Path) -> _Key:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
-        raise ValueError(f"{path}: cannot read the key ({error.strerror})") from None
+        raise PruneFLError(f"{path}: cannot read the key ({error.strerror})") from None
     except (ValueError, TypeError):
-        raise ValueError(f"{path}: not a PEM private key") from None
+        raise PruneFLError(f"{path}: not a PEM private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path}: must be an elliptic-curve key")
+        raise PruneFLError(f"{path}: must be an elliptic-curve key")
     return key
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from prunefl.engines.flower.access import AccessControl
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
+from prunefl.system.errors import PruneFLError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def patch(module: Any, **names: Any) -> None:
     """Give names of a Flower module other values; a Flower that has them no longer is refused in one line."""
     for name, value in names.items():
         if not hasattr(module, name):
-            raise ValueError(
+            raise PruneFLError(
                 f"this version of Flower has no {module.__name__}.{name}; install flwr>=1.41,<1.43"
             )
         setattr(module, name, value)

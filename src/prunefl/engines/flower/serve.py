@@ -13,6 +13,7 @@ from prunefl.config import Config
 from prunefl.engines.flower import Say, control, keys
 from prunefl.engines.flower.processes import QUIET, SECRET_FILE
 from prunefl.engines.flower.supervise import ProcessGroup, Stopped, run_group, tail
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
 from prunefl.system.locks import hold
 
@@ -67,7 +68,7 @@ def _run(
     try:
         control.wait_until_healthy(address, roots, START_SECONDS, group.find_ended)
     except ValueError as error:
-        raise ValueError(f"{error}: {tail(log)}; see {log}") from None
+        raise PruneFLError(f"{error}: {tail(log)}; see {log}") from None
     written = options.folder / "server.toml"
     write_private(written, settings.dump(options.config).encode())
     run_config: dict[str, str | bool] = {
@@ -82,7 +83,7 @@ def _run(
         while True:
             start = _pass_on(log, start, say)
             if group.find_ended():
-                raise ValueError(f"Flower ended unexpectedly: {tail(log)}; see {log}")
+                raise PruneFLError(f"Flower ended unexpectedly: {tail(log)}; see {log}")
             try:
                 status, how, why = control.run_status(client, run)
             except httpx.TransportError:
@@ -92,7 +93,7 @@ def _run(
             if status == "finished":
                 _pass_on(log, start, say)
                 if how != "completed":
-                    raise ValueError(f"{_strip_reason(why)}; see {log}")
+                    raise PruneFLError(f"{_strip_reason(why)}; see {log}")
                 return
             time.sleep(1.0)
 
@@ -140,6 +141,6 @@ def refuse_taken_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ValueError(
+            raise PruneFLError(
                 f"cannot listen on {host}:{port} ({error.strerror}); give another --port or --host"
             ) from None

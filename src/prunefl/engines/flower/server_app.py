@@ -10,6 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower.forks import die_with_parent
+from prunefl.system.errors import PruneFLError
 
 __all__ = ["Grid", "RunOnGrid", "make_server_app"]
 
@@ -30,7 +31,7 @@ def make_server_app(run: RunOnGrid) -> ServerApp:
         keys = {int(node): int(client) for node, client in nodes.items()}
         try:
             run(grid, config, Path(str(options["folder"])), keys, bool(options["resume"]))
-        except (ValueError, OSError):
+        except (PruneFLError, OSError):
             raise
         except Exception as error:
             # Flower logs the traceback, and tells `prunefl server` the words alone

@@ -16,6 +16,7 @@ from prunefl.local import make_backend
 from prunefl.local.measured import read_measured
 from prunefl.methods import build_method, known
 from prunefl.rounds.client import Client
+from prunefl.system.errors import PruneFLError
 
 KEPT_CHECKPOINTS = 2
 """How many of the server's checkpoints a client can go back by: as many as the server keeps."""
@@ -56,7 +57,7 @@ class Session:
     measured: dict[str, float]
 
 
-class SessionError(ValueError):
+class SessionError(PruneFLError):
     """This client cannot take part in the run, and somebody can mend that: the server's user, or its own."""
 
 
@@ -68,7 +69,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
             config = restrict_config(config, options)
         federation, network = load_task(config)
         method = build_method(config)
-    except (ValueError, OSError, MemoryError) as error:
+    except (PruneFLError, tomllib.TOMLDecodeError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
     clients, number = len(federation.clients), options.client
     if not 0 <= number < clients:
@@ -88,7 +89,7 @@ def restrict_config(config: Config, options: WorkerOptions) -> Config:
         wanted["run.method"] = config.run.method
     for key, name in wanted.items():
         if name not in options.allowed:
-            raise ValueError(
+            raise PruneFLError(
                 f"{key}={name!r}: the server wants code of this machine to be run; allow it with --allow {name}"
             )
     return replace(config, data=replace(config.data, dir=options.data_dir, cache=""))

@@ -6,6 +6,8 @@ import struct
 import time
 from pathlib import Path
 
+from prunefl.system.errors import PruneFLError
+
 MAX_FRAME = 2 << 30
 _LENGTH = struct.Struct("<Q")
 
@@ -16,7 +18,7 @@ def listen(path: Path) -> socket.socket:
     path.parent.chmod(0o700)
     # Names of Unix sockets are limited to about 100 bytes: better a clear word than "AF_UNIX path too long".
     if len(os.fsencode(path)) > 100:
-        raise ValueError(f"{path}: too long for a socket's name, give a shorter --state folder")
+        raise PruneFLError(f"{path}: too long for a socket's name, give a shorter --state folder")
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
@@ -66,7 +68,7 @@ def receive(line: socket.socket, max_bytes: int = MAX_FRAME) -> bytes:
     """Return one frame; ConnectionError if it is cut off, ValueError if it would be too long."""
     (size,) = _LENGTH.unpack(_receive_exactly(line, _LENGTH.size))
     if size > max_bytes:
-        raise ValueError(f"a frame of {size} bytes, must be <= {max_bytes}")
+        raise PruneFLError(f"a frame of {size} bytes, must be <= {max_bytes}")
     return _receive_exactly(line, size)
 
 

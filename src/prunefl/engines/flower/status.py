@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prunefl.system.errors import PruneFLError
+
 # Reading a status must not take the seconds that torch takes to load.
 if TYPE_CHECKING:
     from prunefl.engines.flower.membership import Member
@@ -68,11 +70,11 @@ def read_status(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
-        raise ValueError(
+        raise PruneFLError(
             f"{path}: no such file; give the folder of a run that `prunefl server` started"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{path}: not readable ({error})") from None
+        raise PruneFLError(f"{path}: not readable ({error})") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: not a status")
+        raise PruneFLError(f"{path}: not a status")
     return content

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from prunefl import _kernels
 from prunefl.local.torch_backend.layout import empty_ours, is_ours
 from prunefl.local.torch_backend.pruned import Collection
+from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
     from prunefl.local.torch_backend.layer import SparseLayer
@@ -80,7 +81,7 @@ class LayerChain:
                 self.outputs[shape] = size, self.native().output_for(size)
             except ValueError as error:
                 given = f"input has shape {tuple(shape)}"
-                raise ValueError(f"{given}: {error}, in {self.links[0].layer}") from None
+                raise PruneFLError(f"{given}: {error}, in {self.links[0].layer}") from None
         size, out = self.outputs[shape]
         return size, torch.empty(out[:2]) if self.links[-1].layer.is_linear else empty_ours(out)
 

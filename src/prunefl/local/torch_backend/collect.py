@@ -1,4 +1,4 @@
-"""Collect the full weight gradients, of pruned weights too, while a sparse model trains (SPEC 1)."""
+"""Collect the full weight gradients, of pruned weights too, while a sparse model trains (docs/method.md 1)."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from prunefl.local.torch_backend.convert import pruned_layers
 from prunefl.local.torch_backend.pruned import Collection
+from prunefl.system.errors import PruneFLError
 
 MODES = ("square", "plain")
 
@@ -22,7 +23,7 @@ def collect_gradients(
         mode: "square" adds g², one term a backward pass; "plain" adds g.
     """
     if mode not in MODES:
-        raise ValueError(f"mode={mode!r}, must be one of {', '.join(MODES)}")
+        raise PruneFLError(f"mode={mode!r}, must be one of {', '.join(MODES)}")
     layers, parameters = pruned_layers(model), dict(model.named_parameters())
     with ExitStack() as undo:
         for name, total in (sums or {}).items():
@@ -37,11 +38,11 @@ def collect_gradients(
                     hook = parameters[name].register_hook(collection.add)
                     undo.callback(hook.remove)
             else:
-                raise ValueError(f"sums[{name!r}] must name a parameter of the model")
+                raise PruneFLError(f"sums[{name!r}] must name a parameter of the model")
         yield
 
 
 def _check_shape(name: str, total: Tensor, shape: tuple[int, ...]) -> None:
     """Refuse a sum that does not fit its parameter."""
     if tuple(total.shape) != shape:
-        raise ValueError(f"sums[{name!r}] has shape {tuple(total.shape)}, must be {shape}")
+        raise PruneFLError(f"sums[{name!r}] has shape {tuple(total.shape)}, must be {shape}")

@@ -17,6 +17,7 @@ from prunefl.local.torch_backend.pattern import kernels_compute
 from prunefl.local.torch_backend.pruned import PrunedLayer
 from prunefl.local.torch_backend.sequential import FusedSequential
 from prunefl.local.torch_backend.spec import spec_of
+from prunefl.system.errors import PruneFLError
 
 CHOICES = ("auto", "sparse", "dense")
 
@@ -52,7 +53,7 @@ def sparsify(
         measured: break-even densities to go by instead; what has to be measured is added.
     """
     if choose not in CHOICES:
-        raise ValueError(f"choose={choose!r}, must be one of {', '.join(CHOICES)}")
+        raise PruneFLError(f"choose={choose!r}, must be one of {', '.join(CHOICES)}")
     before = {name: isinstance(layer, SparseLayer) for name, layer in pruned_layers(model).items()}
     dense = densify(model)
     layers = {_weight_name(path): module for path, module in dense.named_modules()}
@@ -104,13 +105,13 @@ def _layer_for(name: str, mask: object, layers: Mapping[str, nn.Module]) -> nn.L
     """Return the layer that a mask is for; refuse a mask that fits none."""
     layer = layers.get(name)
     if not isinstance(layer, nn.Linear | nn.Conv2d):
-        raise ValueError(f"masks[{name!r}] must name the weight of a Linear or Conv2d layer of the model")
+        raise PruneFLError(f"masks[{name!r}] must name the weight of a Linear or Conv2d layer of the model")
     if not isinstance(mask, Tensor | np.ndarray) or mask.dtype not in (torch.bool, np.bool_):
         given = getattr(mask, "dtype", type(mask).__name__)
-        raise ValueError(f"masks[{name!r}] is of {given}, must be a bool tensor or array")
+        raise PruneFLError(f"masks[{name!r}] is of {given}, must be a bool tensor or array")
     if tuple(mask.shape) != tuple(layer.weight.shape):
         shapes = f"{tuple(mask.shape)}, must be {tuple(layer.weight.shape)}"
-        raise ValueError(f"masks[{name!r}] has shape {shapes}")
+        raise PruneFLError(f"masks[{name!r}] has shape {shapes}")
     return layer
 
 

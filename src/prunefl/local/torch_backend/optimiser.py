@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import _kernels
+from prunefl.system.errors import PruneFLError
 
 
 class SGD(torch.optim.Optimizer):
@@ -14,7 +15,7 @@ class SGD(torch.optim.Optimizer):
 
     def __init__(self, params: Iterable[nn.Parameter] | Iterable[dict[str, Any]], lr: float) -> None:
         if not lr >= 0.0:
-            raise ValueError(f"lr={lr}, must be >= 0")
+            raise PruneFLError(f"lr={lr}, must be >= 0")
         super().__init__(params, {"lr": lr})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

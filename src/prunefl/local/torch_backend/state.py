@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl.local.torch_backend.convert import pruned_layers
+from prunefl.system.errors import PruneFLError
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
@@ -29,14 +30,14 @@ def load_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     layers, tensors = pruned_layers(model), _tensors(model)
     if state.keys() != tensors.keys():
         wrong = sorted(state.keys() ^ tensors.keys())
-        raise ValueError(f"state has other names than the model: {', '.join(wrong[:3])}")
+        raise PruneFLError(f"state has other names than the model: {', '.join(wrong[:3])}")
     with torch.no_grad():
         for name, target in tensors.items():
             if name in layers:
                 layers[name].load_values(state[name])
             elif state[name].shape != target.shape:
                 shapes = f"{tuple(state[name].shape)}, must be {tuple(target.shape)}"
-                raise ValueError(f"state[{name!r}] has shape {shapes}")
+                raise PruneFLError(f"state[{name!r}] has shape {shapes}")
             else:
                 target.copy_(state[name])
 
