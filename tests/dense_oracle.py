@@ -84,8 +84,10 @@ def gradient_densely(
     return {name: total / len(batches) for name, total in still.sums.items()}, still.loss
 
 
-def assert_close(found: Mapping[str, Array], expected: Mapping[str, Array], rtol: float = 1e-4) -> None:
+def assert_close(
+    found: Mapping[str, Array], expected: Mapping[str, Array], rtol: float = 1e-4, atol: float = 1e-6
+) -> None:
     """Fail where numbers differ by more than sums in another order do."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=rtol, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol, err_msg=name)

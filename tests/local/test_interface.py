@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from prunefl.core.masks import full_masks, prunable_names
 from prunefl.local.torch_backend import (
     SGD,
     collect_gradients,
@@ -17,6 +16,7 @@ from prunefl.local.torch_backend import (
     sparsify,
     state_of,
 )
+from prunefl.local.torch_backend.network import prunable_names
 
 
 def small_model() -> nn.Module:
@@ -130,7 +130,7 @@ def test_densify_undoes_sparsify_and_masks_come_back(choose: str) -> None:
 
 def test_full_masks_leave_plain_layers_and_their_bits() -> None:
     model = small_model()
-    sparse = sparsify(model, full_masks(model, prunable_names(model)))
+    sparse = sparsify(model, random_masks(model, 1.1))
     images, _ = batch()
     assert torch.equal(sparse(images), model(images))
     assert masks_of(sparse) == {}

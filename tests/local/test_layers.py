@@ -6,20 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from prunefl import _kernels
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.pruned import Collection
 from prunefl.local.torch_backend.spec import spec_of
 
-ENOUGH = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+ENOUGH = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
-
-@pytest.fixture(autouse=True, params=_kernels.paths())
-def every_path(request: pytest.FixtureRequest) -> object:
-    before = _kernels.path()
-    _kernels.use_path(request.param)
-    yield
-    _kernels.use_path(before)
+pytestmark = pytest.mark.usefixtures("every_path")
 
 
 @st.composite
@@ -54,10 +47,12 @@ def linears(draw: st.DrawFn) -> tuple[nn.Linear, tuple[int, ...]]:
     return layer, (draw(st.integers(1, 67)), inputs)
 
 
-def check(layer: nn.Linear | nn.Conv2d, size: tuple[int, ...], density: float, ours: bool) -> None:
+def check(
+    layer: nn.Linear | nn.Conv2d, size: tuple[int, ...], density: float, ours: bool, squared: bool
+) -> None:
     """Outputs, all gradients and the full weight gradient equal those of dense torch."""
     mask = torch.rand(layer.weight.shape) < density
-    sparse = SparseLayer(spec_of(layer), layer.weight, layer.bias, mask)
+    sparse = SparseLayer(spec_of(layer), layer.weight, layer.bias, mask.numpy())
     with torch.no_grad():
         layer.weight.mul_(mask)
     x = torch.randn(size)
@@ -69,13 +64,13 @@ def check(layer: nn.Linear | nn.Conv2d, size: tuple[int, ...], density: float, o
     with torch.no_grad():
         close(sparse(mine), expected)
     total = torch.zeros(layer.weight.shape)
-    sparse.collection = Collection(total, squared=True)
+    sparse.collection = Collection(total, squared)
     gradient = torch.randn(expected.shape)
     expected.backward(gradient)
     out.backward(gradient)
     close(mine.grad, x.grad)
     close(sparse.pattern.row_major(sparse.weight.grad), layer.weight.grad[mask])
-    close(total, layer.weight.grad**2)
+    close(total, layer.weight.grad**2 if squared else layer.weight.grad)
     if layer.bias is not None:
         close(sparse.bias.grad, layer.bias.grad)
 
@@ -87,18 +82,24 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 
 @ENOUGH
-@given(convolutions(), st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]), st.booleans(), st.integers(0, 2**31))
+@given(
+    convolutions(),
+    st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**31),
+)
 def test_convolution_equals_masked_dense(
-    case: tuple[nn.Conv2d, tuple[int, ...]], density: float, ours: bool, seed: int
+    case: tuple[nn.Conv2d, tuple[int, ...]], density: float, ours: bool, squared: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
-    check(*case, density, ours)
+    check(*case, density, ours, squared)
 
 
 @ENOUGH
-@given(linears(), st.sampled_from([0.0, 0.005, 0.02, 0.1, 0.5, 1.0]), st.integers(0, 2**31))
+@given(linears(), st.sampled_from([0.0, 0.005, 0.02, 0.1, 0.5, 1.0]), st.booleans(), st.integers(0, 2**31))
 def test_linear_equals_masked_dense(
-    case: tuple[nn.Linear, tuple[int, ...]], density: float, seed: int
+    case: tuple[nn.Linear, tuple[int, ...]], density: float, squared: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
-    check(*case, density, ours=False)
+    check(*case, density, False, squared)

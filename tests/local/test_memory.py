@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from prunefl import models
-from prunefl.core.masks import prunable_names
 from prunefl.local.torch_backend import SGD, sparsify
+from prunefl.local.torch_backend.network import prunable_names
 
 DENSITY = 0.1
 
@@ -17,7 +17,7 @@ import ctypes, gc, re, sys, torch
 from pathlib import Path
 from torch.nn import functional
 from prunefl import models
-from prunefl.core.masks import prunable_names
+from prunefl.local.torch_backend.network import prunable_names
 from prunefl.local.torch_backend import SGD, sparsify
 
 def kilobytes(line):

@@ -3,124 +3,17 @@
 import copy
 import io
 import threading
-from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from chain_cases import close, masks_for, run_model, sparse_run_model
 from torch import Tensor, nn
 
-from prunefl import models
-from prunefl.core.masks import prunable_names
 from prunefl.local.torch_backend import SGD, densify, sparsify, state_of
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.sequential import FusedSequential
 
-ENOUGH = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-
-
-def masks_for(model: nn.Module, density: float, seed: int = 0) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    parameters = dict(model.named_parameters())
-    return {n: torch.rand(parameters[n].shape, generator=generator) < density for n in prunable_names(model)}
-
-
-def close(actual: Tensor, expected: Tensor) -> None:
-    scale = expected.detach().abs().max().item() if expected.numel() else 0.0
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=3e-5 * max(1.0, scale))
-
-
-def check_like_dense(model: nn.Module, x: Tensor, density: float, seed: int = 0) -> None:
-    """Output, input gradient and all parameter gradients of the sparse model are the dense model's."""
-    masks = masks_for(model, density, seed)
-    sparse = sparsify(model, masks, choose="sparse")
-    dense = densify(sparse)
-    mine, plain = x.clone().requires_grad_(), x.clone().requires_grad_()
-    out, expected = sparse(mine), dense(plain)
-    close(out, expected)
-    gradient = torch.randn(expected.shape, generator=torch.Generator().manual_seed(seed))
-    out.backward(gradient)
-    expected.backward(gradient)
-    close(mine.grad, plain.grad)
-    layers = dict(sparse.named_modules())
-    for name, parameter in dense.named_parameters():
-        found = sparse.get_parameter(name).grad
-        wanted = parameter.grad
-        layer = layers[name.rpartition(".")[0]]
-        if isinstance(layer, SparseLayer) and name.endswith("weight"):
-            found, wanted = layer.pattern.row_major(found), wanted[masks[name]]
-        close(found, wanted)
-    with torch.no_grad():
-        close(sparse.eval()(x), dense.eval()(x))
-
-
-@st.composite
-def chains(draw: st.DrawFn) -> tuple[nn.Sequential, tuple[int, ...]]:
-    channels, size = draw(st.integers(1, 4)), draw(st.integers(6, 11))
-    shape = (draw(st.integers(1, 40)), channels, size, size)
-    layers: list[nn.Module] = []
-    for _ in range(draw(st.integers(0, 3))):
-        width, kernel = draw(st.integers(1, 9)), draw(st.sampled_from([1, 3]))
-        layers.append(
-            nn.Conv2d(channels, width, kernel, stride=draw(st.sampled_from([1, 1, 2])), padding=kernel // 2)
-        )
-        between = draw(st.sampled_from(["none", "relu", "relu pool", "pool relu", "pool", "norm", "overlap"]))
-        layers += {
-            "none": [],
-            "relu": [nn.ReLU()],
-            "relu pool": [nn.ReLU(inplace=True), nn.MaxPool2d(2)],
-            "pool relu": [nn.MaxPool2d(2), nn.ReLU()],
-            "pool": [nn.MaxPool2d(2)],
-            "norm": [nn.BatchNorm2d(width), nn.ReLU(inplace=True)],
-            "overlap": [nn.MaxPool2d(3, 2, padding=1), nn.ReLU()],
-        }[between]
-        channels = width
-        if nn.Sequential(*layers)(torch.zeros(2, *shape[1:])).shape[-1] < 3:
-            break
-    layers.append(nn.Flatten())
-    features = nn.Sequential(*layers).eval()(torch.zeros(2, *shape[1:])).shape[1]
-    for _ in range(draw(st.integers(0, 2))):
-        width = draw(st.integers(1, 30))
-        layers += [nn.Linear(features, width), *([nn.ReLU()] if draw(st.booleans()) else [])]
-        features = width
-    return nn.Sequential(*layers).train(), shape
-
-
-@ENOUGH
-@given(chains(), st.sampled_from([0.05, 0.3, 0.9]), st.integers(0, 2**31))
-def test_any_sequential_equals_dense(
-    case: tuple[nn.Sequential, tuple[int, ...]], density: float, seed: int
-) -> None:
-    torch.manual_seed(seed)
-    model, shape = case
-    check_like_dense(model, torch.randn(shape), density, seed)
-
-
-@pytest.mark.parametrize(
-    ("build", "shape"),
-    [
-        (models.conv2, (5, 1, 28, 28)),
-        (models.lenet300100, (5, 1, 28, 28)),
-        (models.resnet18, (3, 3, 32, 32)),
-        (models.mobilenetv3_small, (2, 3, 64, 64)),
-    ],
-)
-def test_the_papers_networks_equal_dense(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
-    torch.manual_seed(0)
-    # In evaluation: dropout draws nothing, and statistics of three numbers do not magnify the last bit.
-    check_like_dense(build().eval(), torch.randn(shape), 0.1)
-
-
-def run_model() -> nn.Sequential:
-    torch.manual_seed(3)
-    features = nn.Sequential(nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(features, nn.Flatten(), nn.Linear(5 * 16, 6), nn.ReLU(), nn.Linear(6, 3))
-
-
-def sparse_run_model() -> nn.Module:
-    model = run_model()
-    return sparsify(model, masks_for(model, 0.4), choose="sparse")
+pytestmark = pytest.mark.usefixtures("every_path")
 
 
 def test_nested_sequentials_become_one_run() -> None:
