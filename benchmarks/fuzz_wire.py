@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from prunefl import _coding, wire
-from prunefl.core import masks as pattern
+from prunefl.core.masks import Masks
+from prunefl.core.network import Template
+from prunefl.core.state import SparseState
 
 SECONDS_PER_INPUT = 10
 ALLOWANCE_BYTES = 16 << 20
@@ -35,7 +36,7 @@ SHAPES = {
     "4.weight": (0, 3),
 }
 PRUNABLE = frozenset({"0.weight", "2.weight", "3.weight", "4.weight"})
-TEMPLATE = wire.Template(tuple(SHAPES), tuple(SHAPES.values()), PRUNABLE, frozenset({"1.running_mean"}))
+TEMPLATE = Template(tuple(SHAPES), tuple(SHAPES.values()), PRUNABLE, frozenset({"1.running_mean"}))
 EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 2**30 - 1, 2**30, 2**31, 2**32 - 1, 2**60, 2**63, 2**64 - 1)
 
 
@@ -44,31 +45,27 @@ class Corpus:
     """Real messages, and the masks that the receiver knows."""
 
     messages: tuple[bytes, ...]
-    known: dict[bytes, pattern.Masks]
+    known: dict[bytes, Masks]
 
 
 def make_corpus(seed: int) -> Corpus:
     """Return one message of every kind and precision, at several densities."""
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
 
-    def masks_of(density: float) -> dict[str, torch.Tensor]:
-        return {
-            name: torch.rand(SHAPES[name], generator=generator) < density
-            for name in SHAPES
-            if name in PRUNABLE
-        }
+    def masks_of(density: float) -> Masks:
+        return Masks(
+            {name: np.asarray(rng.random(TEMPLATE.layers[name]) < density) for name in TEMPLATE.layers}
+        )
 
-    state = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
-    old = masks_of(0.3)
-    messages = [wire.pack_importance({n: state[n] ** 2 for n in PRUNABLE}, p) for p in ("float32", "log8")]
+    weights = {name: np.asarray(rng.standard_normal(shape), np.float32) for name, shape in SHAPES.items()}
+    importance, old = {name: weights[name] ** 2 for name in PRUNABLE}, masks_of(0.3)
+    messages = [wire.pack_importance(importance, precision) for precision in ("float32", "log8")]
     for density in (0.0, 0.02, 0.3, 0.6, 1.0):
-        masks = masks_of(density)
-        messages += [
-            wire.pack(state, masks, known=old, kind=k) for k in ("bitmap", "indices", "coded", "change")
-        ]
-        messages += [wire.pack(state, masks, precision=p) for p in ("bfloat16", "float16", "int8")]
-    messages.append(wire.pack(state, old, known=old))
-    return Corpus(tuple(messages), {pattern.digest(old): old})
+        state = SparseState.from_dense(weights, masks_of(density))
+        messages += [wire.pack(state, known=old, kind=k) for k in ("bitmap", "indices", "coded", "change")]
+        messages += [wire.pack(state, precision=p) for p in ("bfloat16", "float16", "int8")]
+    messages.append(wire.pack(SparseState.from_dense(weights, old), known=old))
+    return Corpus(tuple(messages), {old.digest: old})
 
 
 def flip_bits(rng: random.Random, data: bytearray, _: Corpus) -> None:
@@ -150,21 +147,22 @@ def receive(data: bytes, resealed: bool, corpus: Corpus) -> str:
     try:
         if len(data) > 5 and data[5] == 2:
             importance = wire.unpack_importance(data, TEMPLATE)
-            assert all(bool((t.isfinite() & (t >= 0)).all()) for t in importance.values())
+            assert all(bool((np.isfinite(v) & (v >= 0)).all()) for v in importance.values())
         else:
-            _check_state(*wire.unpack(data, TEMPLATE, corpus.known), data)
+            _check_state(wire.unpack(data, TEMPLATE, corpus.known), data)
     except wire.WireError as error:
         return error.reason
     assert resealed or data in corpus.messages, "accepted corruption"
     return "accepted"
 
 
-def _check_state(state: dict[str, torch.Tensor], masks: dict[str, torch.Tensor], data: bytes) -> None:
-    assert pattern.digest(masks) == data[16:32], "masks other than those named"
+def _check_state(state: SparseState, data: bytes) -> None:
+    assert state.masks.digest == data[16:32], "masks other than those named"
     for name, shape in SHAPES.items():
-        expected = (int(masks[name].sum()),) if name in masks else shape
-        assert tuple(state[name].shape) == expected, f"{name}: {state[name].shape}"
-        assert bool(state[name].isfinite().all()), f"{name} is not finite"
+        values, mask = state.values[name], state.masks.get(name)
+        expected = shape if mask is None else (int(mask.sum()),)
+        assert values.shape == expected, f"{name}: {values.shape}"
+        assert bool(np.isfinite(values).all()), f"{name} is not finite"
 
 
 def fuzz(num_inputs: int, seed: int, report_every: int = 0) -> Counter[str]:
@@ -197,7 +195,6 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(1)
     fuzz(1000, options.seed)  # so that everything is loaded before memory is limited
     limit_memory()
     start = time.perf_counter()

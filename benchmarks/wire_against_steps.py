@@ -11,19 +11,21 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from prunefl import models, wire
-from prunefl.core import masks as pattern
+from prunefl.core.masks import Masks
+from prunefl.core.state import SparseState
 from prunefl.local import torch_backend as sparse
-from prunefl.measure.bench.wire import swapped
+from prunefl.local.torch_backend.network import network_of
+from prunefl.measure.bench.wire import swap
 
 DENSITY, BATCH, LOCAL_STEPS = 0.1, 20, 5
+INPUT_SHAPE, CLASSES = (1, 28, 28), 62
 
 
-def best_ms(
-    prepare: Callable[[], pattern.Masks], work: Callable[[pattern.Masks], object], repeats: int
-) -> float:
+def best_ms(prepare: Callable[[], SparseState], work: Callable[[SparseState], object], repeats: int) -> float:
     """Return the least processor time of the work, its preparation not counted."""
     least = float("inf")
     for _ in range(repeats):
@@ -37,32 +39,31 @@ def best_ms(
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    generator = torch.Generator().manual_seed(0)
-    model = models.conv2()
-    full = pattern.full_masks(model, pattern.prunable_names(model))
-    masks = {name: torch.rand(mask.shape, generator=generator) < DENSITY for name, mask in full.items()}
-    before = {name: swapped(mask, generator) for name, mask in masks.items()}
-    template = wire.Template.of(model, list(masks))
-    known = {pattern.digest(masks): masks, pattern.digest(before): before}
-    trained = sparse.sparsify(model, masks, choose="sparse")
-    state = sparse.state_of(trained)
+    rng = np.random.default_rng(0)
+    network = network_of(models.conv2(), INPUT_SHAPE, CLASSES)
+    layers = network.template.layers
+    masks = Masks({name: rng.random(shape) < DENSITY for name, shape in layers.items()})
+    before = Masks({name: swap(mask, rng) for name, mask in masks.items()})
+    known = {masks.digest: masks, before.digest: before}
+    state = network.first.remask(masks)
+    trained = sparse.sparsify(network.module, masks, choose="sparse")
     optimiser = torch.optim.SGD(trained.parameters(), lr=0.01)
-    images, labels = torch.rand(BATCH, 1, 28, 28), torch.randint(0, 62, (BATCH,))
+    images, labels = torch.rand(BATCH, *INPUT_SHAPE), torch.randint(0, CLASSES, (BATCH,))
 
-    def steps(_: pattern.Masks) -> None:
+    def steps(_: SparseState) -> None:
         for _step in range(LOCAL_STEPS):
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(trained(images), labels).backward()
             optimiser.step()
 
-    def standing() -> pattern.Masks:
-        return masks
+    def standing() -> SparseState:
+        return state
 
-    def new() -> pattern.Masks:  # a copy, so that nothing about it is remembered
-        return {name: mask.clone() for name, mask in masks.items()}
+    def new() -> SparseState:  # masks that nobody has counted yet
+        return SparseState(state.values, Masks(masks))
 
-    def through(base: pattern.Masks | None, kind: str) -> Callable[[pattern.Masks], object]:
-        return lambda sent: wire.unpack(wire.pack(state, sent, known=base, kind=kind), template, known)
+    def through(base: Masks | None, kind: str) -> Callable[[SparseState], object]:
+        return lambda sent: wire.unpack(wire.pack(sent, known=base, kind=kind), network.template, known)
 
     print(f"five steps   {best_ms(standing, steps, 25)} ms")
     print(f"values only  {best_ms(standing, through(masks, 'values'), 200)} ms")

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-import safetensors.torch
-import torch
-from wire_models import random_masks, small_model, state_of
+import safetensors.numpy
+from wire_models import random_state
 
 from prunefl import wire
 from prunefl.commands.bench_wire import bench_wire
@@ -47,42 +47,42 @@ def test_bench_refuses_a_density_that_is_none() -> None:
 
 
 def test_description_accounts_for_every_byte() -> None:
-    model = small_model()
-    state, masks = state_of(model), random_masks(model, 0.4)
-    data = wire.pack(state, masks, precision="int8")
+    state = random_state(0.4)
+    masks, data = state.masks, wire.pack(state, precision="int8")
     found = wire.describe(data)
     parts = sum(part.pattern_bytes + part.value_bytes for part in found.layers)
     assert found.header_bytes + parts + found.rest_bytes == found.num_bytes == len(data)
     assert [part.live for part in found.layers] == [int(masks[name].sum()) for name in sorted(masks)]
     live = sum(int(mask.sum()) for mask in masks.values())
-    assert found.density == live / sum(mask.numel() for mask in masks.values())
+    assert found.density == live / sum(mask.size for mask in masks.values())
 
 
 def test_inspect_shows_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    model = small_model()
-    masks = random_masks(model, 0.4)
-    (tmp_path / "message").write_bytes(wire.pack(state_of(model), masks, kind="bitmap"))
+    state = random_state(0.4)
+    (tmp_path / "message").write_bytes(wire.pack(state, kind="bitmap"))
     inspect(tmp_path / "message")
     shown = capsys.readouterr().out
     assert "state, bitmap, float32" in shown
-    assert f"{float(masks['3.weight'].float().mean()):.2%}" in shown
-    assert "18" in shown  # bytes of the bitmap of 140 weights
+    live = state.masks.counts["3.weight"]
+    cells = [line.replace("│", " ").split() for line in shown.splitlines()]
+    # the second layer: 140 weights, and 18 bytes of bitmap
+    assert ["1", "bitmap", "140", f"{live}", f"{live / 140:.2%}", "18", f"{4 * live}"] in cells
 
 
 def test_inspect_shows_a_model_file_with_its_densities(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    tensors = {
-        "a.weight": torch.ones(3),
-        "mask:a.weight": torch.zeros(2, dtype=torch.uint8),
-        "a.bias": torch.ones(2),
+    arrays = {
+        "a.weight": np.ones(3, np.float32),
+        "mask:a.weight": np.zeros(2, np.uint8),
+        "a.bias": np.ones(2, np.float32),
     }
     about = {"prunefl": json.dumps({"shapes": {"a.weight": [3, 4]}})}
-    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors", about)
+    safetensors.numpy.save_file(arrays, tmp_path / "model.safetensors", about)
     inspect(tmp_path / "model.safetensors")
     shown = capsys.readouterr().out
     assert "3x4" in shown

@@ -5,17 +5,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
 from reference import xxh64
-from torch import Tensor
-from wire_models import random_masks, small_model, state_of, template_of
+from wire_models import TEMPLATE, flat_state, random_masks, random_state
 
 from prunefl import wire
-from prunefl.core import masks as pattern
+from prunefl.core.masks import Masks
+from prunefl.core.network import Template
+from prunefl.core.state import SparseState
 
-MODEL = small_model()
-STATE, MASKS, TEMPLATE = state_of(MODEL), random_masks(MODEL, 0.4), template_of(MODEL)
-KNOWN = {pattern.digest(MASKS): MASKS}
+STATE = random_state(0.4)
+MASKS = STATE.masks
+KNOWN = {MASKS.digest: MASKS}
 WORDS = 56  # where the layer words begin
 NUM_LAYERS = 3
 
@@ -29,10 +29,20 @@ def patched(data: bytes, at: int, part: bytes) -> bytes:
     return sealed(data[:at] + part + data[at + len(part) :])
 
 
-def refusal(data: bytes, template: wire.Template = TEMPLATE) -> wire.WireError:
+def refusal(data: bytes, template: Template = TEMPLATE) -> wire.WireError:
     with pytest.raises(wire.WireError) as caught:
         wire.unpack(data, template, KNOWN)
     return caught.value
+
+
+def with_value(name: str, value: float) -> SparseState:
+    """Return the state with another value everywhere in one array."""
+    return SparseState({**STATE.values, name: np.full_like(STATE.values[name], value)}, MASKS)
+
+
+def ones() -> dict[str, np.ndarray]:
+    """Return importance of all parameters."""
+    return {name: np.ones(shape, np.float32) for name, shape in TEMPLATE.parameters.items()}
 
 
 def word(kind: int, size: int, live: int) -> bytes:
@@ -41,23 +51,23 @@ def word(kind: int, size: int, live: int) -> bytes:
 
 @pytest.mark.parametrize("kind", ["bitmap", "indices", "coded", "values", "change"])
 def test_every_truncation_is_refused(kind: str) -> None:
-    data = wire.pack(STATE, MASKS, known=MASKS, kind=kind)
+    data = wire.pack(STATE, known=MASKS, kind=kind)
     reasons = {refusal(data[:length]).reason for length in range(len(data))}
     assert reasons == {"truncated"}
 
 
 def test_trailing_bytes_are_refused() -> None:
-    assert "2 bytes too many" in str(refusal(wire.pack(STATE, MASKS) + b"ab"))
+    assert "2 bytes too many" in str(refusal(wire.pack(STATE) + b"ab"))
 
 
 def test_every_flipped_bit_is_refused() -> None:
-    data = wire.pack(STATE, MASKS, kind="coded")
+    data = wire.pack(STATE, kind="coded")
     for at in range(len(data)):
         refusal(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
 
 
 def test_a_flipped_value_is_named_corrupted() -> None:
-    data = bytearray(wire.pack(STATE, MASKS))
+    data = bytearray(wire.pack(STATE))
     data[-20] ^= 1
     assert refusal(bytes(data)).reason == "corrupted"
 
@@ -76,23 +86,21 @@ def test_what_is_not_bytes_is_foreign() -> None:
 
 
 def test_a_newer_version_is_named() -> None:
-    error = refusal(patched(wire.pack(STATE, MASKS), 4, b"\x02"))
+    error = refusal(patched(wire.pack(STATE), 4, b"\x02"))
     assert error.reason == "version"
     assert "version 2, this program reads 1" in str(error)
 
 
 @pytest.mark.parametrize("at", [5, 6, 7])
 def test_codes_that_do_not_exist_are_refused(at: int) -> None:
-    assert refusal(patched(wire.pack(STATE, MASKS), at, b"\x09")).reason == "corrupted"
+    assert refusal(patched(wire.pack(STATE), at, b"\x09")).reason == "corrupted"
 
 
 def test_importance_is_not_taken_for_a_state_nor_the_reverse() -> None:
-    importance = wire.pack_importance(
-        {name: parameter.detach().abs() for name, parameter in MODEL.named_parameters()}
-    )
+    importance = wire.pack_importance(ones())
     assert "holds importance, must hold state" in str(refusal(importance))
     with pytest.raises(wire.WireError, match="holds state, must hold importance"):
-        wire.unpack_importance(wire.pack(STATE, MASKS), TEMPLATE)
+        wire.unpack_importance(wire.pack(STATE), TEMPLATE)
 
 
 @pytest.mark.parametrize("change", ["renamed", "reshaped", "fewer"])
@@ -104,29 +112,29 @@ def test_another_model_is_refused(change: str) -> None:
         shapes[0] = (5, 3, 2, 3)  # of the same size
     else:
         del names[1], shapes[1]
-    other = wire.Template(tuple(names), tuple(shapes), TEMPLATE.prunable)
-    assert refusal(wire.pack(STATE, MASKS), other).reason == "model"
+    other = Template(tuple(names), tuple(shapes), TEMPLATE.prunable)
+    assert refusal(wire.pack(STATE), other).reason == "model"
 
 
 def test_a_model_that_prunes_other_layers_is_refused() -> None:
-    other = wire.Template(TEMPLATE.names, TEMPLATE.shapes, TEMPLATE.prunable - {"4.weight"})
-    assert refusal(wire.pack(STATE, MASKS), other).reason == "model"
+    other = Template(TEMPLATE.names, TEMPLATE.shapes, TEMPLATE.prunable - {"4.weight"})
+    assert refusal(wire.pack(STATE), other).reason == "model"
 
 
 def test_importance_of_another_model_is_refused() -> None:
     with pytest.raises(wire.WireError, match="model"):
-        wire.unpack_importance(wire.pack_importance({"x": torch.ones(2)}), TEMPLATE)
+        wire.unpack_importance(wire.pack_importance({"x": np.ones(2, np.float32)}), TEMPLATE)
 
 
 def test_masks_that_are_not_known_are_named_by_their_digest() -> None:
-    other = random_masks(MODEL, 0.4, seed=9)
-    error = refusal(wire.pack(STATE, other, known=other))
+    other = random_state(0.4, seed=9)
+    error = refusal(wire.pack(other, known=other.masks))
     assert error.reason == "digest"
-    assert pattern.digest(other).hex() in str(error)
+    assert other.masks.digest.hex() in str(error)
 
 
 def test_a_pattern_with_another_digest_is_refused() -> None:
-    data = wire.pack(STATE, MASKS, kind="bitmap")
+    data = wire.pack(STATE, kind="bitmap")
     bitmap = WORDS + 8 * NUM_LAYERS
     # one weight dies and its neighbour comes to life: every count is still right
     first = data[bitmap]
@@ -136,64 +144,63 @@ def test_a_pattern_with_another_digest_is_refused() -> None:
 
 @pytest.mark.parametrize("live", [2**30 - 1, 91, 2**29])
 def test_counts_beyond_the_layer_are_refused(live: int) -> None:
-    data = wire.pack(STATE, MASKS, kind="bitmap")
-    assert refusal(patched(data, WORDS, word(2, 90, live))).reason in ("truncated", "counts")
+    data = wire.pack(STATE, kind="bitmap")
+    assert refusal(patched(data, WORDS, word(2, 90, live))).reason == "truncated"
 
 
 def test_a_count_that_only_the_length_contradicts_is_refused() -> None:
-    data = wire.pack(STATE, MASKS, kind="bitmap")
+    data = wire.pack(STATE, kind="bitmap")
     assert refusal(patched(data, WORDS, word(2, 90, 90))).reason == "truncated"
 
 
 def test_more_live_weights_than_weights_are_refused_even_at_the_right_length() -> None:
-    masks = {"w": torch.ones(2, dtype=torch.bool)}
-    data = patched(wire.pack({"w": torch.ones(2)}, masks), WORDS, word(1, 1, 2))
-    assert refusal(data, wire.Template(("w",), ((2,),), frozenset({"w"}))).reason == "counts"
+    data = patched(wire.pack(flat_state(np.ones(2, np.float32), np.ones(2, np.bool_))), WORDS, word(1, 1, 2))
+    assert refusal(data, Template(("w",), ((2,),), frozenset({"w"}))).reason == "counts"
 
 
 def test_values_only_counts_that_are_not_those_of_the_known_masks_are_refused() -> None:
-    data = wire.pack(STATE, MASKS, known=MASKS)
-    first, second = (int(MASKS[name].sum()) for name in ("0.weight", "3.weight"))
+    data = wire.pack(STATE, known=MASKS)
+    first, second = MASKS.counts["0.weight"], MASKS.counts["3.weight"]
     # one value more for a layer and one less for the next: the length is still right
     moved = word(0, 90, first + 1) + word(0, 140, second - 1)
     assert "known mask has" in str(refusal(patched(data, WORDS, moved)))
 
 
-@pytest.mark.parametrize("num_layers", [0, 2, 4, 2**32 - 1])
-def test_a_wrong_number_of_layers_is_refused(num_layers: int) -> None:
-    refusal(patched(wire.pack(STATE, MASKS), 48, struct.pack("<I", num_layers)))
+@pytest.mark.parametrize(
+    ("num_layers", "reason"), [(0, "corrupted"), (2, "corrupted"), (4, "corrupted"), (2**32 - 1, "counts")]
+)
+def test_a_wrong_number_of_layers_is_refused(num_layers: int, reason: str) -> None:
+    assert refusal(patched(wire.pack(STATE), 48, struct.pack("<I", num_layers))).reason == reason
 
 
-@pytest.mark.parametrize("rest", [0, 1, 2**32 - 1])
-def test_a_wrong_number_of_other_values_is_refused(rest: int) -> None:
-    refusal(patched(wire.pack(STATE, MASKS), 52, struct.pack("<I", rest)))
+@pytest.mark.parametrize(("rest", "reason"), [(0, "corrupted"), (1, "corrupted"), (2**32 - 1, "truncated")])
+def test_a_wrong_number_of_other_values_is_refused(rest: int, reason: str) -> None:
+    assert refusal(patched(wire.pack(STATE), 52, struct.pack("<I", rest))).reason == reason
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16", "int8"])
 def test_values_that_are_not_finite_are_refused_by_name(bad: float, precision: str) -> None:
-    state = {**STATE, "3.weight": torch.full_like(STATE["3.weight"], bad)}
-    error = refusal(wire.pack(state, MASKS, precision=precision))
+    error = refusal(wire.pack(with_value("3.weight", bad), precision=precision))
     assert error.reason == "values"
     assert "3.weight" in str(error)
 
 
 def test_a_statistic_that_is_not_finite_is_refused() -> None:
-    state = {**STATE, "1.running_var": torch.full((5,), float("nan"))}
-    assert "1.running_var" in str(refusal(wire.pack(state, MASKS)))
+    assert "1.running_var" in str(refusal(wire.pack(with_value("1.running_var", float("nan")))))
 
 
 @pytest.mark.parametrize("precision", ["float32", "log8"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_importance_that_is_not_finite_is_refused(bad: float, precision: str) -> None:
-    importance = {name: torch.ones(shape) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    importance = ones()
     importance["3.bias"][2] = bad
     with pytest.raises(wire.WireError, match=r"3\.bias"):
         wire.unpack_importance(wire.pack_importance(importance, precision), TEMPLATE)
 
 
 def test_negative_importance_is_refused() -> None:
-    importance = {name: torch.ones(shape) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    importance = ones()
     importance["3.bias"][2] = -1.0
     with pytest.raises(wire.WireError, match=r"3\.bias"):
         wire.unpack_importance(wire.pack_importance(importance), TEMPLATE)
@@ -202,16 +209,16 @@ def test_negative_importance_is_refused() -> None:
 
 
 def test_a_gradient_may_be_negative_but_not_infinite() -> None:
-    gradient = {name: torch.full(shape, -1.5) for name, shape in TEMPLATE.importance_shapes()[0].items()}
+    gradient = {name: -1.5 * one for name, one in ones().items()}
     found = wire.unpack_importance(wire.pack_importance(gradient), TEMPLATE, signed=True)
-    assert all(torch.equal(found[name], gradient[name]) for name in gradient)
+    assert all(np.array_equal(found[name], gradient[name]) for name in gradient)
     gradient["3.bias"][2] = float("-inf")
     with pytest.raises(wire.WireError, match=r"3\.bias"):
         wire.unpack_importance(wire.pack_importance(gradient), TEMPLATE, signed=True)
 
 
 def test_indices_out_of_order_or_range_are_refused() -> None:
-    data, start = wire.pack(STATE, MASKS, kind="indices"), WORDS + 8 * NUM_LAYERS
+    data, start = wire.pack(STATE, kind="indices"), WORDS + 8 * NUM_LAYERS
     pairs = data[start : start + 8]
     assert refusal(patched(data, start, pairs[4:] + pairs[:4])).reason == "corrupted"
     assert refusal(patched(data, start, pairs[:4] + pairs[:4])).reason == "corrupted"
@@ -219,13 +226,13 @@ def test_indices_out_of_order_or_range_are_refused() -> None:
 
 
 def test_bits_beyond_the_end_of_a_bitmap_are_refused() -> None:
-    data, last = wire.pack(STATE, MASKS, kind="bitmap"), WORDS + 8 * NUM_LAYERS + 90 // 8
+    data, last = wire.pack(STATE, kind="bitmap"), WORDS + 8 * NUM_LAYERS + 90 // 8
     assert "beyond the end" in str(refusal(patched(data, last, bytes([data[last] | 0x80]))))
 
 
 def test_every_damaged_byte_of_a_coded_pattern_is_refused_even_under_a_right_checksum() -> None:
     for known, kind in ((None, "coded"), (MASKS, "change")):
-        data = wire.pack(STATE, random_masks(MODEL, 0.3, seed=4), known=known, kind=kind)
+        data = wire.pack(random_state(0.3, seed=4), known=known, kind=kind)
         start = WORDS + 8 * NUM_LAYERS
         end = start + sum(part.pattern_bytes for part in wire.describe(data).layers)
         for at in range(start, end):
@@ -244,49 +251,34 @@ def test_a_small_message_that_announces_much_takes_no_memory() -> None:
     assert peak < 1 << 20
 
 
-def unfit(**changes: object) -> dict[str, object]:
-    return {"state": STATE, "masks": MASKS, **changes}
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (unfit(precision="int4"), "precision='int4'"),
-        (unfit(precision="log8"), "precision='log8'"),
-        (unfit(kind="pickle"), "kind='pickle'"),
-        (unfit(kind="dense"), "kind='dense'"),
-        (unfit(kind="change"), "kind='change'"),
-        (unfit(kind="values"), "kind='values'"),
-        (unfit(kind="values", known=random_masks(MODEL, 0.4, seed=9)), "kind='values'"),
-        (unfit(known={}), "known masks"),
-        (unfit(state={**STATE, "0.weight": torch.zeros(7)}), "0.weight has shape"),
-        (unfit(state={**STATE, "0.bias": torch.zeros(5, dtype=torch.float64)}), "0.bias is torch.float64"),
-        (unfit(masks={**MASKS, "0.weight": torch.ones(5, 2, 3, 3)}), "torch.float32, must be torch.bool"),
-        (unfit(masks={**MASKS, "absent": torch.ones(5, dtype=torch.bool)}), "absent"),
-        (
-            unfit(precision="float16", state={**STATE, "3.weight": torch.full((7, 20), 7e4)}),
-            "too large for float16",
-        ),
+        ({"precision": "int4"}, "precision='int4'"),
+        ({"precision": "log8"}, "precision='log8'"),
+        ({"kind": "pickle"}, "kind='pickle'"),
+        ({"kind": "dense"}, "kind='dense'"),
+        ({"kind": "change"}, "kind='change'"),
+        ({"kind": "values"}, "kind='values'"),
+        ({"kind": "values", "known": random_masks(0.4, seed=9)}, "kind='values'"),
+        ({"known": Masks({})}, "known masks"),
+        ({"state": SparseState({**STATE.values, "0.bias": np.zeros(5)}, MASKS)}, "0.bias is float64"),
+        ({"precision": "float16", "state": with_value("3.weight", 7e4)}, "too large for float16"),
     ],
 )
-def test_what_cannot_be_packed_is_named(arguments: dict[str, Tensor], text: str) -> None:
+def test_what_cannot_be_packed_is_named(arguments: dict[str, object], text: str) -> None:
     with pytest.raises(wire.WireError, match=text):
-        wire.pack(**arguments)  # type: ignore[arg-type]
-
-
-def test_a_template_refuses_prunable_names_that_it_does_not_have() -> None:
-    with pytest.raises(ValueError, match="absent"):
-        wire.Template(("w",), ((2,),), frozenset({"absent"}))
+        wire.pack(**{"state": STATE, **arguments})  # type: ignore[arg-type]
 
 
 def test_a_read_only_message_is_enough() -> None:
-    data = np.frombuffer(wire.pack(STATE, MASKS), np.uint8)
-    assert list(wire.unpack(data.data, TEMPLATE)[0]) == list(STATE)  # type: ignore[arg-type]
+    data = np.frombuffer(wire.pack(STATE), np.uint8)
+    assert list(wire.unpack(data.data, TEMPLATE).values) == list(STATE.values)  # type: ignore[arg-type]
 
 
 def test_a_message_of_many_layers_is_refused_before_they_are_read() -> None:
     count = 1_000_000
-    head = wire.pack(STATE, MASKS)[:WORDS]
+    head = wire.pack(STATE)[:WORDS]
     at = WORDS - 8
     assert struct.unpack_from("<I", head, at)[0] == NUM_LAYERS
     data = head[:at] + struct.pack("<I", count) + head[at + 4 :] + bytes(8 * count) + bytes(8)

@@ -1,31 +1,48 @@
-"""Small models, states and masks that the wire tests share."""
+"""A small network as the wire sees it, and states and masks of it."""
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from prunefl import wire
-from prunefl.core import masks as pattern
+from prunefl.core.masks import Masks
+from prunefl.core.network import Template
+from prunefl.core.state import SparseState
+
+SHAPES = {
+    "0.weight": (5, 2, 3, 3),
+    "0.bias": (5,),
+    "1.weight": (5,),
+    "1.bias": (5,),
+    "1.running_mean": (5,),
+    "1.running_var": (5,),
+    "3.weight": (7, 20),
+    "3.bias": (7,),
+    "4.weight": (3, 7),
+    "4.bias": (3,),
+}
+TEMPLATE = Template(
+    tuple(SHAPES),
+    tuple(SHAPES.values()),
+    frozenset({"0.weight", "3.weight", "4.weight"}),
+    frozenset({"1.running_mean", "1.running_var"}),
+)
 
 
-def small_model() -> nn.Module:
-    torch.manual_seed(1)
-    convolution = [nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), nn.Flatten()]
-    return nn.Sequential(*convolution, nn.Linear(20, 7), nn.Linear(7, 3))
+def random_masks(density: float, seed: int = 0) -> Masks:
+    """Return masks with about this share of every layer."""
+    rng = np.random.default_rng(seed)
+    return Masks({name: rng.random(shape) < density for name, shape in TEMPLATE.layers.items()})
 
 
-def template_of(model: nn.Module) -> wire.Template:
-    return wire.Template.of(model, pattern.prunable_names(model))
+def random_weights(seed: int = 1) -> dict[str, np.ndarray]:
+    """Return all that is exchanged, in its own shape."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal(shape, np.float32) for name, shape in SHAPES.items()}
 
 
-def state_of(model: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
+def random_state(density: float, seed: int = 0) -> SparseState:
+    """Return a state with about this share of every layer."""
+    return SparseState.from_dense(random_weights(seed + 1), random_masks(density, seed))
 
 
-def random_masks(model: nn.Module, density: float, seed: int = 0) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    full = pattern.full_masks(model, pattern.prunable_names(model))
-    return {name: torch.rand(mask.shape, generator=generator) < density for name, mask in full.items()}
-
-
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.contiguous().view(torch.int32), other.contiguous().view(torch.int32))
+def flat_state(values: np.ndarray, mask: np.ndarray) -> SparseState:
+    """Return the state of one layer, named w, with these live values."""
+    return SparseState({"w": values}, Masks({"w": mask}))

@@ -18,6 +18,12 @@ def any_mask(rng: np.random.Generator, shape: tuple[int, ...], density: float) -
     return np.asfortranarray(mask) if mask.ndim > 1 and rng.integers(2) else mask
 
 
+def finite_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return float32 of any bits that are a finite number: subnormal and huge ones, and both zeros."""
+    drawn = np.asarray(rng.integers(0, 2**32, shape, dtype=np.uint32)).view(np.float32)
+    return np.where(np.isfinite(drawn), drawn, np.float32(-0.0))
+
+
 @st.composite
 def dense_states(draw: st.DrawFn) -> tuple[Dense, Dense, Dense]:
     """Return weights in their own shapes, masks of some of them, and other masks of the same ones."""
@@ -27,7 +33,7 @@ def dense_states(draw: st.DrawFn) -> tuple[Dense, Dense, Dense]:
     others: Dense = {}
     for number in range(draw(st.integers(0, 4))):
         shape, name = draw(shapes), f"{number}.weight"
-        weights[name] = np.asarray(rng.standard_normal(shape), np.float32)
+        weights[name] = finite_bits(rng, shape)
         if draw(st.booleans()):
             masks[name] = any_mask(rng, shape, draw(densities))
             others[name] = any_mask(rng, shape, draw(densities))
