@@ -3,15 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from prunefl import devices
 from prunefl.config import from_tables
-from prunefl.core.masks import prunable_names
+from prunefl.core.masks import Masks
+from prunefl.core.network import Network
 from prunefl.core.reconfigure import reconfigure
+from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime, fleet_time
 from prunefl.devices import Device, LayerCost, Link, Shape, Ways
+from prunefl.local.torch_backend.network import network_of
 from prunefl.models import build
 
 GOOD = """
@@ -99,10 +102,14 @@ MODELS = {
 }
 
 
-def shape_of(name: str, classes: int | None = None) -> Shape:
+def network(name: str, classes: int | None = None) -> Network:
     own, size = MODELS[name]
-    model = build(name, classes=classes or own, input_shape=size, seed=0)
-    return devices.shape_of(model, size, prunable_names(model))
+    classes = classes or own
+    return network_of(build(name, classes=classes, input_shape=size, seed=0), size, classes)
+
+
+def shape_of(name: str, classes: int | None = None) -> Shape:
+    return devices.shape_of(network(name, classes))
 
 
 @pytest.mark.parametrize(
@@ -139,44 +146,41 @@ def test_every_preset_has_a_time_for_every_model(preset: str, model: str) -> Non
 
 
 def test_groups_of_a_fleet_become_clients_in_order() -> None:
-    model = build("conv2", classes=10, input_shape=(1, 28, 28), seed=0)
-    names = prunable_names(model)
+    model = network("conv2", classes=10)
     group = {"device": "raspberry-pi-4", "count": 2, "bandwidth": 1e5, "latency": 0.2, "jitter": 0.1}
     config = from_tables({"data": {"clients": 3}, "fleet": [{"device": "android-vm"}, group]})
-    found = devices.fleet(config, model, (1, 28, 28), names)
+    found = devices.fleet(config, model)
     assert [device.name for device in found] == ["android-vm", "raspberry-pi-4", "raspberry-pi-4"]
     assert found[1].link == Link(1e5, 1e5, 0.2)
     assert found[1].jitter == 0.1
-    assert isinstance(
-        devices.round_time(found, config, names), LinearTime
-    )  # the slow link is always waited for
-    assert devices.fastest(found, [0, 1, 2]) == 0
-    assert devices.fastest(found, [1, 2]) == 1
+    # the slow link is always waited for
+    assert isinstance(devices.round_time(found, config), LinearTime)
+    assert found[0].dense_step_seconds() < found[1].dense_step_seconds()
     plain = from_tables({"data": {"clients": 3}})
-    alone = devices.fleet(plain, model, (1, 28, 28), names)
+    alone = devices.fleet(plain, model)
     assert [device.name for device in alone] == ["raspberry-pi-4"] * 3
-    assert isinstance(devices.round_time(alone, plain, names), LinearTime)
+    assert isinstance(devices.round_time(alone, plain), LinearTime)
 
 
 def test_the_papers_fleet_of_nine_pis_and_a_computer_keeps_time_linear() -> None:
-    model = build("conv2", classes=62, input_shape=(1, 28, 28), seed=0)
-    names = prunable_names(model)
+    model = network("conv2")
     groups = [{"device": "raspberry-pi-4", "count": 9}, {"device": "x86", "count": 1}]
     config = from_tables({"data": {"clients": 10}, "fleet": groups})
-    found = devices.fleet(config, model, (1, 28, 28), names)
-    assert devices.round_time(found, config, names) == found[0].round_time(5)
-    assert devices.fastest(found, range(10)) == 9
+    found = devices.fleet(config, model)
+    assert devices.round_time(found, config) == found[0].round_time(5)
+    assert min(range(10), key=lambda client: found[client].dense_step_seconds()) == 9
 
 
 # What a fleet does to the reconfiguration (issue: a slow link shrinks the model, a slower world does not)
 
 
-def random_model(seed: int) -> tuple[dict[str, torch.Tensor], ...]:
-    source = torch.Generator().manual_seed(seed)
+def random_model(seed: int) -> tuple[SparseState, Arrays]:
+    """Return a full model of two layers, and the importance of its weights."""
+    source = np.random.default_rng(seed)
     shapes = {"a": (30, 20), "b": (50, 30)}
-    weights = {n: torch.randn(s, generator=source) for n, s in shapes.items()}
-    importance = {n: torch.randn(s, generator=source) ** 4 for n, s in shapes.items()}
-    return weights, importance, {n: torch.ones(s, dtype=torch.bool) for n, s in shapes.items()}
+    weights = {n: source.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    importance = {n: (source.normal(size=s) ** 4).astype(np.float32) for n, s in shapes.items()}
+    return SparseState.from_dense(weights, Masks.full(shapes)), importance
 
 
 LINK = Link(4e3, 4e3)
@@ -193,10 +197,9 @@ def device(speed: float = 1.0, link: Link = LINK, kinked: bool = True) -> Device
 
 
 def live_after(fleet: list[Device], seed: int) -> int:
-    weights, importance, masks = random_model(seed)
+    state, importance = random_model(seed)
     time = fleet_time([one.round_time(5) for one in fleet], SIZES)
-    found = reconfigure(weights, importance, masks, time, fraction=0.9)
-    return sum(int(mask.sum()) for mask in found.values())
+    return sum(reconfigure(state, importance, time, fraction=0.9).counts.values())
 
 
 @pytest.mark.parametrize("kinked", [False, True])
@@ -215,15 +218,13 @@ def test_everything_four_times_slower_ends_with_the_same_model(seed: int, kinked
         device(4.0, Link(1e3, 1e3), kinked=kinked),
         replace(device(8.0, Link(2e3, 1.5e3), kinked=kinked)),
     ]
-    weights, importance, masks = random_model(seed)
-    results = [
-        reconfigure(
-            weights, importance, masks, fleet_time([d.round_time(5) for d in group], SIZES), fraction=0.9
-        )
+    state, importance = random_model(seed)
+    one, other = (
+        reconfigure(state, importance, fleet_time([d.round_time(5) for d in group], SIZES), fraction=0.9)
         for group in (fleet, slower)
-    ]
-    assert 0 < sum(int(mask.sum()) for mask in results[0].values()) < 2100
-    assert all(torch.equal(results[0][n], results[1][n]) for n in masks)
+    )
+    assert 0 < sum(one.counts.values()) < 2100
+    assert one == other
 
 
 def test_two_devices_that_are_slow_in_different_ways_are_both_kept() -> None:

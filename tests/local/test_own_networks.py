@@ -1,12 +1,13 @@
 """Networks that people bring: what cannot be pruned stays whole, what would go wrong is refused with the remedy."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from prunefl import wire
-from prunefl.core.masks import full_masks, prunable_names
 from prunefl.local import torch_backend as sparse
+from prunefl.local.torch_backend.network import prunable_names, template_of
 from prunefl.models.dropout import SeededDropout, seed_dropout
 from prunefl.runs.api import train
 from tasks import same_bits, small_clients, small_config, small_data
@@ -88,7 +89,7 @@ def frozen() -> nn.Sequential:
 def test_what_cannot_be_pruned_stays_whole_and_trains(model: nn.Module, names: list[str]) -> None:
     assert prunable_names(model) == names
     run = train(model, small_clients(), test=TEST, config=small_config(run={"rounds": 3}))
-    assert list(run.masks) == names
+    assert list(run.masks) == list(run.state.masks) == names
     assert run.finished
 
 
@@ -104,7 +105,7 @@ def test_tied_weights_stay_tied_and_frozen_ones_as_they_were() -> None:
 def test_an_activation_of_ones_own_is_not_taken_for_torchs() -> None:
     torch.manual_seed(0)
     model = flat(nn.Linear(64, 32), Shifted(), nn.Linear(32, 4))
-    masks = {n: torch.rand(m.shape) < 0.3 for n, m in full_masks(model, prunable_names(model)).items()}
+    masks = {n: torch.rand(model.get_parameter(n).shape) < 0.3 for n in prunable_names(model)}
     pruned = sparse.sparsify(model, masks, choose="sparse")
     x = torch.randn(5, 1, 8, 8)
     torch.testing.assert_close(pruned(x), sparse.densify(pruned)(x), rtol=1e-4, atol=1e-5)
@@ -112,7 +113,7 @@ def test_an_activation_of_ones_own_is_not_taken_for_torchs() -> None:
 
 def test_a_table_that_torch_does_not_save_is_not_exchanged() -> None:
     model = flat(Positions(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 4))
-    template = wire.Template.of(model, prunable_names(model))
+    template = template_of(model, prunable_names(model))
     assert set(template.names) == set(sparse.state_of(model)) == set(model.state_dict())
     assert train(model, small_clients(), test=TEST, config=small_config(run={"rounds": 3})).finished
 
@@ -169,7 +170,7 @@ def test_the_callers_threads_are_left_as_they_were() -> None:
         torch.set_num_threads(before)
 
 
-def test_settings_that_cannot_be_met_leave_nothing_behind(tmp_path) -> None:
+def test_settings_that_cannot_be_met_leave_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"initial\.samples=10000, must be <="):
         train(
             flat(nn.Linear(64, 4)),

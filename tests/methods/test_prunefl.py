@@ -5,7 +5,7 @@ from method_cases import SECONDS, make, settings
 
 from prunefl.core.limits import size_limit
 from prunefl.core.memory import Memory
-from prunefl.methods import build_method
+from prunefl.methods import Clients, build_method
 from prunefl.methods.prunefl import Collect
 from prunefl.runs.api import train
 from prunefl.runs.runner import Run
@@ -83,3 +83,24 @@ def test_an_aggregation_that_a_method_would_not_use_is_refused(method: str, give
     with pytest.raises(ValueError, match=rf"run.method='{method}' averages in its own way"):
         build_method(settings(f"run.method={method}", "pruning.density=0.2", given))
     build_method(settings("run.method=snip", "pruning.density=0.2", given))
+
+
+def test_the_fastest_client_with_enough_samples_prunes_first_and_then_all_take_part() -> None:
+    method, clients = make("initial.samples=40"), Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0])
+    assert list(method.cohort(0, clients)) == [2]
+    assert list(method.cohort(1, clients)) == [0, 1, 2, 3]
+    assert list(make("initial.samples=40", "initial.client=3").cohort(0, clients)) == [3]
+    assert method.first_round == 0
+    assert make("run.method=further-only").first_round == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        (("initial.samples=61",), r"initial.samples=61, must be <= 60, the most that a client has"),
+        (("initial.samples=40", "initial.client=1"), r"must be <= 30, what initial.client=1 has"),
+    ],
+)
+def test_more_samples_than_the_first_client_has_are_refused(given: tuple[str, ...], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        make(*given).cohort(0, Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0]))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from prunefl import models
-from prunefl.core.masks import prunable_names
+from prunefl.local.torch_backend.network import prunable_names
 
 SHAPES = {
     "conv2": ((1, 28, 28), 62),

@@ -1,24 +1,22 @@
-"""FLOPs as the paper counts them, for strides, groups and layers used twice."""
+"""At how many output positions a layer's weights work, for strides, groups and layers used twice."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from prunefl.models.flops import positions, step_flops
+from prunefl.local.torch_backend.network import count_uses, network_of
 
 
-def test_conv2_counts_by_hand() -> None:
+def test_a_convolution_works_at_every_output_position_and_a_linear_layer_at_one() -> None:
     model = nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 196, 10)
     )
-    where = positions(model, (1, 28, 28), ["0.weight", "3.weight"])
-    assert where == {"0.weight": 784, "3.weight": 1}
-    live, total = {"0.weight": 400, "3.weight": 6272}, {"0.weight": 800, "3.weight": 62720}
-    ordinary = step_flops(where, live, total, batch=20, full_weight_gradient=False)
-    assert ordinary == {"0.weight": 2 * 20 * 784 * 400 * 3, "3.weight": 2 * 20 * 6272 * 3}
-    full = step_flops(where, live, total, batch=20, full_weight_gradient=True)
-    # the paper: 2·N·n_in·n_out·(1 + 2d)
-    assert full["3.weight"] == 2 * 20 * 62720 * (1 + 2 * 0.1)
+    assert count_uses(model, (1, 28, 28), ["0.weight", "3.weight"]) == {"0.weight": [784], "3.weight": [1]}
+    assert network_of(model, (1, 28, 28), 10).positions == {"0.weight": 784, "3.weight": 1}
+
+
+def test_a_linear_layer_over_a_sequence_works_at_each_of_its_places() -> None:
+    assert count_uses(nn.Sequential(nn.Linear(6, 5)), (7, 6), ["0.weight"]) == {"0.weight": [7]}
 
 
 @pytest.mark.parametrize(
@@ -28,12 +26,12 @@ def test_a_convolution_counts_its_multiply_adds_stride_and_groups_included(
     stride: int, groups: int, padding: int
 ) -> None:
     layer = nn.Conv2d(8, 16, 3, stride=stride, groups=groups, padding=padding, bias=False)
-    where = positions(nn.Sequential(layer), (8, 11, 9), ["0.weight"])
+    where = count_uses(nn.Sequential(layer), (8, 11, 9), ["0.weight"])
     # with all weights and inputs one, and no padding, each output is the number of its multiply-adds
     nn.init.ones_(layer.weight)
     unpadded = nn.functional.pad(torch.ones(1, 8, 11, 9), (padding,) * 4, value=1.0)
     layer.padding = (0, 0)
-    assert where["0.weight"] * layer.weight.numel() == int(layer(unpadded).sum())
+    assert sum(where["0.weight"]) * layer.weight.numel() == int(layer(unpadded).sum())
 
 
 def test_a_layer_used_twice_counts_twice_and_the_model_is_left_as_it_was() -> None:
@@ -47,7 +45,7 @@ def test_a_layer_used_twice_counts_twice_and_the_model_is_left_as_it_was() -> No
 
     model = Twice()
     state = torch.get_rng_state()
-    assert positions(model, (6,), ["linear.weight"]) == {"linear.weight": 2}
+    assert count_uses(model, (6,), ["linear.weight"]) == {"linear.weight": [1, 1]}
     assert model.training
     assert model.norm.training
     assert int(model.norm.num_batches_tracked) == 0

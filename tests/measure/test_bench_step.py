@@ -39,7 +39,7 @@ def test_bench_layers_names_every_layer_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "resnet50", "density": 0.1}, "--model resnet50, must be one of"),
+        ({"model": "resnet50", "density": 0.1}, "--model='resnet50', must be one of .*did you mean 'resnet18'"),
         ({"model": "lenet", "density": 0.0}, "--density 0.0, must be above 0"),
         ({"model": "lenet", "density": 0.1, "threads": 0}, "--threads 0, must be >= 1"),
         ({"model": "lenet", "density": 0.1, "batch": 0}, "--batch 0, must be >= 1"),
