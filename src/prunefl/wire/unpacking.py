@@ -76,6 +76,7 @@ def _decode_patterns(message: Message, template: Template, names: list[str], bas
             continue
         before = None if base is None else base.flat(name)
         bits = patterns.decode(layer, part, template.shape_of[name], before)
+        bits.flags.writeable = False  # nobody else has them, so the masks need no copy
         found[name] = bits.view(np.bool_).reshape(template.shape_of[name])
     masks = Masks({name: found[name] for name in template.layers})
     if masks.digest != header.masks:
