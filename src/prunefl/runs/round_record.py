@@ -65,19 +65,20 @@ def outcome_record(
         "total": _totals(state.totals, total_wall),
     }
     if outcome.round == 0:
-        return {"kind": "initial", "client": outcome.cohort[0], **outcome.notes, **common}
-    return {
-        "kind": "round",
-        "round": outcome.round,
-        "loss": outcome.loss,
-        "collected": False,
-        "reconfigured": outcome.reconfigured,
-        "predicted_seconds": setup.time_model.seconds(masks.counts),
-        "clients": list(outcome.cohort),
-        "refused": {str(client): reason for client, reason in outcome.refused.items()},
-        **outcome.notes,
-        **common,
-    }
+        own: Record = {"kind": "initial", "client": outcome.cohort[0]}
+    else:
+        own = {
+            "kind": "round",
+            "round": outcome.round,
+            "loss": outcome.loss,
+            "reconfigured": outcome.reconfigured,
+            "predicted_seconds": setup.time_model.seconds(masks.counts),
+            "clients": list(outcome.cohort),
+            "refused": {str(client): reason for client, reason in outcome.refused.items()},
+        }
+    # a method's notes stand beside what every record says, never in its place
+    notes = {"collected": False, **outcome.notes} if outcome.round else outcome.notes
+    return own | {key: note for key, note in notes.items() if key not in own} | dict(common)
 
 
 def _seconds(spent: Seconds) -> RoundSeconds:
