@@ -31,6 +31,11 @@ VARIANTS = {
         "training": {"participants": 2},
         "pruning": {"interval": 4},
     },
+    "prunefl, evaluated at the clients": {
+        "evaluation": {"share": 0.2},
+        "wire": {"precision": "int8"},
+        "training": {"participants": 2},
+    },
     "feddst": {"run": {"method": "feddst"}, "pruning": {"density": 0.3}},
     "online": {"run": {"method": "online"}},
     "snip": {"run": {"method": "snip"}, "pruning": {"density": 0.3}},
@@ -115,6 +120,7 @@ def numbers(folder):
         "bytes_down",
         "reconfigured",
         "clients",
+        "evaluation",
     )
     lines = (folder / "records.jsonl").read_text().splitlines()
     return [{name: record.get(name) for name in names} for record in map(json.loads, lines)]
@@ -130,12 +136,15 @@ def test_simulator_and_flower_end_with_the_same_bits(variant, federated, tmp_pat
     assert set(grid.kinds) == {"joined", "reply", "end"}
 
 
-@pytest.mark.parametrize("variant", ["prunefl, all that a client remembers", "online"])
+@pytest.mark.parametrize(
+    "variant", ["prunefl, all that a client remembers", "prunefl, evaluated at the clients", "online"]
+)
 def test_clients_that_are_started_anew_for_every_message_change_no_bit(variant, federated, tmp_path):
     config = config_of(variant)
     run_config(config, tmp_path / "simulated")
     federated(config, restarts=True)
     assert model_of(tmp_path / "run") == model_of(tmp_path / "simulated")
+    assert numbers(tmp_path / "run") == numbers(tmp_path / "simulated")
 
 
 def test_a_resumed_run_has_its_name_and_another_one_has_another(tmp_path):

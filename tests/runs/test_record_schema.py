@@ -10,6 +10,7 @@ from prunefl.methods import known
 from prunefl.runs.api import train
 from prunefl.runs.records import (
     EndRecord,
+    EvaluationRecord,
     InitialRecord,
     RoundRecord,
     RoundSeconds,
@@ -28,6 +29,7 @@ SCHEMA: dict[str, type] = {
     "initial": InitialRecord,
     "round": RoundRecord,
     "end": EndRecord,
+    "evaluation": EvaluationRecord,
     "seconds": RoundSeconds,
     "total": RunTotals,
     "segment": Segment,
@@ -45,6 +47,8 @@ WORDS: dict[str, Any] = {
     "layer → integer": dict[str, int],
     "device → text": dict[str, str],
     "client → text": dict[str, str],
+    "client → two integers": dict[str, list[int]],
+    "evaluation": EvaluationRecord,
     "list of segments": list[Segment],
     "seconds": RoundSeconds,
     "totals": RunTotals,
@@ -118,6 +122,15 @@ def test_the_records_of_a_resumed_and_extended_run_fit_too(tmp_path: Path) -> No
     assert not stopped.finished
     records = train(model, clients, config=long, resume=True, **options).records
     assert [r["round"] for r in records if r["kind"] == "round"] == list(range(1, 9))
+    assert [m for record in records for m in misfits(record, SCHEMA[record["kind"]], "record")] == []
+
+
+def test_the_records_of_a_run_that_clients_evaluate_fit_too(tmp_path: Path) -> None:
+    config = small_config(run={"rounds": 3}, evaluation={"share": 0.2})
+    records = train(
+        small_model(), small_clients(), test=small_data(80, 99), config=config, out=tmp_path
+    ).records
+    assert [r["round"] for r in records if "evaluation" in r] == [2, 3]
     assert [m for record in records for m in misfits(record, SCHEMA[record["kind"]], "record")] == []
 
 

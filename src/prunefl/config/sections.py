@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from prunefl.config.settings import at_least, between, one_of, positive, setting, share, window
+from prunefl.config.settings import at_least, below_one, between, one_of, positive, setting, share, window
 from prunefl.system.errors import PruneFLError
 
 
@@ -13,7 +13,9 @@ class RunSettings:
     method: str = setting("prunefl", "pruning method: prunefl, conventional, snip, ...", free="to compare")
     seed: int = setting(0, "every source of randomness derives from it", at_least(0), free="to compare")
     rounds: int = setting(300, "rounds of federated training", at_least(1))
-    eval_every: int = setting(10, "rounds between evaluations on the test set", at_least(1))
+    eval_every: int = setting(
+        10, "rounds between evaluations, on the test set and at the clients", at_least(1)
+    )
     eval_batch: int = setting(200, "test samples in one forward pass", at_least(1), free="to compare")
     workers: int = setting(
         0,
@@ -122,6 +124,15 @@ class ImportanceSettings:
 
 
 @dataclass(frozen=True)
+class EvaluationSettings:
+    """Evaluation at the clients, on samples of their own that they never train on."""
+
+    share: float = setting(
+        0.0, "share of its samples that each client holds out and evaluates on; 0: none", below_one()
+    )
+
+
+@dataclass(frozen=True)
 class WireSettings:
     """What the bytes carry."""
 
@@ -175,6 +186,7 @@ class Config:
     pruning: PruningSettings = PruningSettings()
     initial: InitialSettings = InitialSettings()
     importance: ImportanceSettings = ImportanceSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
     wire: WireSettings = WireSettings()
     time: TimeSettings = TimeSettings()
     server: ServerSettings = ServerSettings()

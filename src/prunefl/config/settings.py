@@ -35,6 +35,10 @@ def share() -> Rule:
     return between(0.0, 1.0)
 
 
+def below_one() -> Rule:
+    return Rule(lambda value: 0 <= value < 1, "must be >= 0 and < 1")
+
+
 def one_of(*options: str) -> Rule:
     return Rule(lambda value: value in options, f"must be one of {', '.join(options)}")
 

@@ -13,7 +13,7 @@ from typing import Any
 from prunefl.data import Samples
 from prunefl.local import Backend, OnPass, make_backend
 from prunefl.rounds import client_files
-from prunefl.rounds.client import Client, ClientState, handle
+from prunefl.rounds.client import Client, ClientState, follow
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, Setup
 from prunefl.system.cores import count_workers
@@ -53,10 +53,12 @@ class Simulator:
         if self._on_pass is not None:
             client = replace(client, on_pass=self._on_pass)
         try:
-            reply, after = handle(order, client, self._states.load(number, state))
+            before = self._states.load(number, state)
+            reply, after = follow(order, client, before)
         finally:
             self._backends.put(backend)
-        self._states.save(number, order.round, after)
+        if after is not before:
+            self._states.save(number, order.round, after)
         return reply
 
     def snapshot(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from prunefl import wire
 from prunefl.config import Config
@@ -9,11 +10,15 @@ from prunefl.core.masks import Masks
 from prunefl.core.memory import Memory
 from prunefl.core.network import Network
 from prunefl.core.randomness import derived_seed
+from prunefl.core.state import SparseState
 from prunefl.data import Samples
 from prunefl.local import Backend, Local, OnPass
+from prunefl.local.held_out import Split, count_right, split_samples
 from prunefl.methods import Method, Update
 from prunefl.rounds.answers import check_update
-from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.scores import Score, pack_scores
+from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,10 @@ class ClientState:
 
 @dataclass(frozen=True)
 class Client:
-    """A client as it stands ready for orders: its samples, and what trains there. One backend may serve many."""
+    """A client as it stands ready for orders: its samples, all of them, and what trains there.
+
+    One backend may serve many.
+    """
 
     number: int
     samples: Samples
@@ -43,15 +51,57 @@ class Client:
     config: Config
     on_pass: OnPass = lambda done, most, density: None
 
+    @cached_property
+    def split(self) -> Split:
+        """The samples that it trains on, and those that it holds out."""
+        return split_samples(self.samples, self.number, self.config)
+
+
+def follow(order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
+    """Return the answer to any order; an evaluation leaves the state as it is."""
+    if isinstance(order.work, EvaluationWork):
+        return evaluate(order, client, state), state
+    return handle(order, client, state)
+
+
+def evaluate(order: Order, client: Client, state: ClientState) -> Reply:
+    """Return how the model in the order does on the samples that this client holds out.
+
+    Raises:
+        wire.WireError: as `handle`.
+    """
+    if client.split.held_out is None:
+        raise PruneFLError("asked to evaluate, but evaluation.share=0 holds out no samples")
+    received = _unpack(order, client, state)
+    started = time.perf_counter()
+    client.backend.load(received)
+    right, loss = count_right(client.backend, client.split.held_out, client.config.run.eval_batch)
+    seconds = time.perf_counter() - started
+    held_out = client.split.num_held_out
+    return Reply(
+        client.number,
+        order.round,
+        len(client.split.train),
+        loss,
+        b"",
+        seconds=seconds,
+        held_out=held_out,
+        scores=pack_scores(Score(right, held_out, loss)),
+    )
+
+
+def _unpack(order: Order, client: Client, state: ClientState) -> SparseState:
+    known = {} if state.masks is None else {state.masks.digest: state.masks}
+    return wire.unpack(order.model, client.network.template, known)
+
 
 def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
-    """Return the client's answer to an order, and its state afterwards.
+    """Return the client's update as the order wants it, and its state afterwards.
 
     Raises:
         wire.WireError: the order speaks of masks that this client does not have; it needs the whole state.
     """
-    known = {} if state.masks is None else {state.masks.digest: state.masks}
-    received = wire.unpack(order.model, client.network.template, known)
+    received = _unpack(order, client, state)
     started = time.perf_counter()
     client.backend.seed(derived_seed(client.config.run.seed, "dropout", order.round, client.number))
     client.backend.load(received)
@@ -65,7 +115,7 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
         config=client.config,
         template=client.network.template,
         classes=client.network.classes,
-        samples=client.samples,
+        samples=client.split.train,
         backend=client.backend,
         on_pass=client.on_pass,
     )
@@ -96,7 +146,7 @@ def _pack(
     reply = Reply(
         client.number,
         order.round,
-        len(client.samples),
+        len(client.split.train),
         update.loss,
         model,
         statistic,

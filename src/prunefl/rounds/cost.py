@@ -15,6 +15,7 @@ from prunefl.devices import Device
 from prunefl.methods import Steps
 from prunefl.rounds.answers import check_cost
 from prunefl.rounds.messages import Order
+from prunefl.rounds.scores import Scored
 from prunefl.rounds.updates import Collected
 
 if TYPE_CHECKING:
@@ -80,12 +81,32 @@ def charge_round(
     # What one client computes before the first round is shared out over a cohort, as a round's work is.
     usual = setup.config.training.participants or len(setup.devices)
     cohort = len(collected.updates) if round else usual
+    return _charge(setup, orders, spent, collected.sent, cohort)
+
+
+def charge_evaluation(
+    setup: "Setup", state: "ServerState", orders: Mapping[int, Order], collected: Scored
+) -> Charge:
+    """Return what an evaluation at the clients cost: the model down, a forward pass, a few numbers up."""
+    live, batch = state.sparse.masks.counts, setup.config.training.batch_size
+    # forward is a third of a step, and a step is one of a whole mini-batch
+    spent = {client: [Steps(score.samples / batch / 3, live)] for client, score in collected.scores.items()}
+    return _charge(setup, orders, spent, collected.sent, len(spent))
+
+
+def _charge(
+    setup: "Setup",
+    orders: Mapping[int, Order],
+    spent: Mapping[int, Sequence[Steps]],
+    sent: Mapping[int, Sequence[int]],
+    cohort: int,
+) -> Charge:
     return Charge(
         seconds=find_slowest(
-            _participant(setup, orders[client], client, steps, collected.sent[client])
+            _participant(setup, orders[client], client, steps, sent[client])
             for client, steps in spent.items()
         ),
-        bytes_up=sum(sum(sizes) for sizes in collected.sent.values()),
+        bytes_up=sum(sum(sizes) for sizes in sent.values()),
         bytes_down=sum(len(order.model) for order in orders.values()),
         flops=sum(_count_flops(setup, steps) for steps in spent.values()) / cohort,
     )

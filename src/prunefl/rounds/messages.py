@@ -18,11 +18,19 @@ class Order:
 
 
 @dataclass(frozen=True)
+class EvaluationWork(Work):
+    """Train nothing: say how the model does on the samples held out."""
+
+
+@dataclass(frozen=True)
 class Reply:
-    """Client to server: the packed update.
+    """Client to server: the packed update, or how the model does.
 
     Attributes:
+        num_samples: how many samples the client trains on.
         seconds: compute time that the client measured.
+        held_out: how many samples it said it holds out, when it came.
+        scores: what `EvaluationWork` asks for, packed (`rounds.scores`).
     """
 
     client: int
@@ -33,6 +41,8 @@ class Reply:
     statistic: bytes = b""
     numbers: Numbers = field(default_factory=dict)
     seconds: float = 0.0
+    held_out: int = 0
+    scores: bytes = b""
 
 
 def describe_work(work: Work) -> dict[str, Any]:
@@ -41,10 +51,10 @@ def describe_work(work: Work) -> dict[str, Any]:
 
 
 def parse_work(method: Method, entry: Any) -> Work:
-    """Return the work that a JSON entry describes, of a kind that the method has, with exactly its fields."""
+    """Return the work that a JSON entry describes, of a kind that the method has or every client knows."""
     if not isinstance(entry, Mapping):
         raise ValueError("work: must be a table")
-    kinds = {kind.__name__: kind for kind in method.works}
+    kinds: dict[str, type[Work]] = {kind.__name__: kind for kind in (*method.works, EvaluationWork)}
     kind = kinds.get(str(entry.get("kind")))
     if kind is None:
         raise ValueError(f"work of kind {entry.get('kind')!r}, must be one of {', '.join(kinds)}")

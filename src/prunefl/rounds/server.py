@@ -17,8 +17,10 @@ from prunefl.devices import Device
 from prunefl.methods import Chosen, Clients, Method, Seen, Work
 from prunefl.rounds import refit
 from prunefl.rounds.answers import check_chosen, check_cohort, check_combined, check_work
-from prunefl.rounds.cost import Charge, Totals, charge_round
-from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.cost import Charge, Totals, charge_evaluation, charge_round
+from prunefl.rounds.evaluation import Evaluation
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.scores import collect_scores
 from prunefl.rounds.updates import collect_updates
 
 REMEMBERED_MASKS = 3
@@ -30,7 +32,7 @@ class Setup:
     """What does not change during a run.
 
     Attributes:
-        num_samples: D_n of every client.
+        num_samples: D_n of every client: what it trains on.
         devices: the device of every client.
         time_model: T(M) of the fleet.
         cut: how the data was divided among the clients, in words.
@@ -82,6 +84,7 @@ class Outcome:
 
     Attributes:
         notes: what the method wants to have in the record.
+        evaluation: how the model that came of it does at clients, where they were asked.
     """
 
     round: int
@@ -91,6 +94,7 @@ class Outcome:
     reconfigured: bool
     refused: Mapping[int, str]
     notes: Mapping[str, Any]
+    evaluation: Evaluation | None = None
 
 
 def start(setup: Setup) -> ServerState:
@@ -118,6 +122,30 @@ def _next_work(setup: Setup, state: ServerState) -> tuple[int, Work]:
     work = setup.method.work(round, state.memory, refit.fleet_time_model(setup, state))
     check_work(setup.method, work, state.sparse.masks.counts)
     return round, work
+
+
+def begin_evaluation(setup: Setup, state: ServerState, cohort: Sequence[int]) -> dict[int, Order]:
+    """Return orders to evaluate the model as it is now, packed as the next round would send it.
+
+    Nothing of it is remembered, neither what quantisation keeps back nor which masks are sent: who is evaluated on
+    must not change what is trained.
+    """
+    packed, _ = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
+    work = EvaluationWork()
+    return {c: Order(state.round, 0.0, packed[state.known.get(c, b"")], work) for c in cohort}
+
+
+def finish_evaluation(
+    setup: Setup, state: ServerState, orders: Mapping[int, Order], replies: Iterable[Reply]
+) -> tuple[ServerState, Evaluation]:
+    """Return the state with the cost of the evaluation in its totals, and the evaluation.
+
+    Raises:
+        RoundFailed: no reply was good.
+    """
+    got = collect_scores(orders, replies)
+    charge = charge_evaluation(setup, state, orders, got)
+    return replace(state, totals=state.totals.plus(charge)), Evaluation(got.scores, got.refused, charge)
 
 
 def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:

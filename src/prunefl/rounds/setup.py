@@ -7,6 +7,7 @@ from prunefl import config as settings
 from prunefl import devices
 from prunefl.config import Config
 from prunefl.core.network import Network
+from prunefl.local.held_out import count_held_out
 from prunefl.methods import build_method
 from prunefl.rounds.answers import check_cohort, check_signatures
 from prunefl.rounds.server import Setup
@@ -14,7 +15,7 @@ from prunefl.rounds.server import Setup
 
 def prepare(
     network: Network,
-    num_samples: Sequence[int],
+    sizes: Sequence[int],
     config: Config,
     cut: str = "",
     measured: MutableMapping[str, float] | None = None,
@@ -22,15 +23,17 @@ def prepare(
     """Return the setup; what cannot be run is refused here, before anything is written.
 
     Args:
+        sizes: how many samples each client has, those that it holds out included.
         measured: break-even densities to go by.
     """
     # the run keeps the config as it was given; only its devices need to know how many clients there are
-    fleet = devices.fleet(settings.settled(config, len(num_samples)), network)
+    fleet = devices.fleet(settings.settled(config, len(sizes)), network)
     config = _within_memory(config, fleet)
     method = build_method(config)
     check_signatures(method)
     time_model = devices.round_time(fleet, config)
     made: MutableMapping[str, float] = {} if measured is None else measured
+    num_samples = [size - count_held_out(size, client, config) for client, size in enumerate(sizes)]
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
     check_cohort(method, method.cohort(method.first_round, setup.clients), len(num_samples))
     return setup

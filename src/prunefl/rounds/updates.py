@@ -59,7 +59,7 @@ def collect_updates(
     good: dict[int, tuple[Reply, SparseState]] = {}
     refused, sent = {}, {}
     for reply in replies:
-        sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic) if part)
+        sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic, reply.scores) if part)
         try:
             state = _checked_state(method, template, start, orders.get(reply.client), reply)
         except (wire.WireError, BadUpdate) as error:
@@ -105,6 +105,8 @@ def _checked_state(
     if reply.statistic:
         # unpacked for good one by one, when all are known to be good: together they could fill the memory
         _unpack_statistic(reply, order, template)
+    if reply.scores:
+        raise BadUpdate("scores, which were not asked for")
     method.check(order.work, reply.numbers, start.masks)
     clip_norm = method.config.server.clip_norm
     if clip_norm and not order.work.own_masks:

@@ -8,16 +8,10 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from prunefl.config import Config
 from prunefl.data import Samples
 from prunefl.local import Backend, make_backend
 from prunefl.rounds.server import ServerState, Setup
 from prunefl.system.cores import count_workers
-
-
-def is_evaluated(round: int, config: Config) -> bool:
-    """Return whether the model is evaluated after this round."""
-    return round % config.run.eval_every == 0 or round >= config.run.rounds
 
 
 class Evaluator:

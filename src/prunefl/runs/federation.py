@@ -72,9 +72,17 @@ def _execute(
 
     def on_record(record: Record) -> None:
         status.record = record
-        for client, why in record.get("refused", {}).items():
+        refused = [
+            *record.get("refused", {}).items(),
+            *record.get("evaluation", {}).get("refused", {}).items(),
+        ]
+        for client, why in refused:
             if why != NO_REPLY:
                 engine.refuse(int(client), why)
+        if found := record.get("evaluation"):
+            status.evaluation = found
+            for client, (right, samples) in found["by_client"].items():
+                status.members[int(client)].accuracy = right / samples
         status.write(now=True)
         say(_describe(record))
 
@@ -123,6 +131,8 @@ def _describe(record: Record) -> str:
     if record["kind"] != "round":
         return f"initial pruning: density {record['density']:.4f}"
     tested = f", accuracy {record['accuracy']:.4f}" if "accuracy" in record else ""
+    if found := record.get("evaluation"):
+        tested += f", at {found['clients']} clients {found['accuracy']:.4f} (worst tenth {found['worst_tenth']:.4f})"
     return (
         f"round {record['round']}: loss {record['loss']:.4f}, density {record['density']:.4f}{tested}, "
         f"{record['wall_seconds']:.2f} s"

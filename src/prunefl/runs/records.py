@@ -88,6 +88,23 @@ class InitialRecord(CostRecord):
     segments: NotRequired[list[Segment]]
 
 
+class EvaluationRecord(TypedDict):
+    """How the model after a round does at clients, on samples that they hold out."""
+
+    clients: int
+    samples: int
+    accuracy: float
+    loss: float
+    client_accuracy: float
+    worst_tenth: float
+    by_client: dict[str, list[int]]
+    refused: dict[str, str]
+    seconds: RoundSeconds
+    bytes_up: int
+    bytes_down: int
+    flops: float
+
+
 class RoundRecord(CostRecord):
     """One round."""
 
@@ -101,6 +118,7 @@ class RoundRecord(CostRecord):
     refused: dict[str, str]
     accuracy: NotRequired[float]
     test_loss: NotRequired[float]
+    evaluation: NotRequired[EvaluationRecord]
 
 
 class EndRecord(TypedDict):
@@ -160,16 +178,29 @@ def _lines(path: Path) -> Iterator[Record]:
 
 
 def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the rounds in which accuracy was measured."""
-    return (r for r in records if r["kind"] == "round" and r.get("accuracy") is not None)
+    """Yield the rounds in which accuracy was measured, at the server or, where it has no test set, at clients."""
+    return (r for r in records if r["kind"] == "round" and accuracy_of(r) is not None)
+
+
+def accuracy_of(record: Mapping[str, Any]) -> float | None:
+    """Return a round's accuracy on the test set, else at the clients by samples, or None where there is neither."""
+    if record.get("accuracy") is not None:
+        return float(record["accuracy"])
+    return clients_accuracy_of(record)
+
+
+def clients_accuracy_of(record: Mapping[str, Any]) -> float | None:
+    """Return a round's accuracy at the clients, by samples, or None."""
+    found = record.get("evaluation")
+    return float(found["accuracy"]) if isinstance(found, Mapping) else None
 
 
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the mean of the last five evaluations, or None before the first."""
-    last = [float(record["accuracy"]) for record in evaluations(records)][-5:]
+    last = [accuracy for record in evaluations(records) if (accuracy := accuracy_of(record)) is not None][-5:]
     return sum(last) / len(last) if last else None
 
 
 def cost_to_reach(records: Iterable[Mapping[str, Any]], accuracy: float) -> Mapping[str, Any] | None:
     """Return the round's record, with its totals, at which the accuracy was first reached, or None."""
-    return next((record for record in evaluations(records) if record["accuracy"] >= accuracy), None)
+    return next((record for record in evaluations(records) if (accuracy_of(record) or 0.0) >= accuracy), None)

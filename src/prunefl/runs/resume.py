@@ -8,11 +8,11 @@ from pathlib import Path
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.methods import Memory, build_method
+from prunefl.rounds.evaluation import evaluates_at_clients, is_evaluated
 from prunefl.rounds.loop import Engine
 from prunefl.rounds.server import ServerState, Setup, start
 from prunefl.runs import checkpoint
 from prunefl.runs.checkpoint import Loaded
-from prunefl.runs.evaluate import is_evaluated
 from prunefl.runs.records import read_records
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import CheckpointError, write_atomically
@@ -127,6 +127,11 @@ def same_rounds(setup: Setup, then: int, done: int, memory: Memory) -> int:
     for round in range(1, done + 1):
         same = method.work(round, memory, time_model) == setup.method.work(round, memory, time_model)
         if not same or is_evaluated(round, before) != is_evaluated(round, now):
+            return round - 1
+        # after the last round all clients evaluate, after others the cohort
+        if round == min(then, now.run.rounds) != max(then, now.run.rounds) and evaluates_at_clients(
+            round, now
+        ):
             return round - 1
     return done
 

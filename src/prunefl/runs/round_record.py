@@ -8,10 +8,12 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.config.settings import flat
 from prunefl.rounds.cost import Seconds, Totals
+from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs.records import (
     CostRecord,
     EndRecord,
+    EvaluationRecord,
     Record,
     RoundSeconds,
     RunRecord,
@@ -76,9 +78,29 @@ def outcome_record(
             "clients": list(outcome.cohort),
             "refused": {str(client): reason for client, reason in outcome.refused.items()},
         }
+    if outcome.evaluation is not None:
+        own["evaluation"] = evaluation_record(outcome.evaluation)
     # a method's notes stand beside what every record says, never in its place
     notes = {"collected": False, **outcome.notes} if outcome.round else outcome.notes
     return own | {key: note for key, note in notes.items() if key not in own} | dict(common)
+
+
+def evaluation_record(found: Evaluation) -> EvaluationRecord:
+    """Return what a round's record says of the evaluation at clients."""
+    return {
+        "clients": len(found.scores),
+        "samples": found.samples,
+        "accuracy": found.accuracy,
+        "loss": found.loss,
+        "client_accuracy": found.client_accuracy,
+        "worst_tenth": found.worst_tenth,
+        "by_client": {str(client): [score.right, score.samples] for client, score in found.scores.items()},
+        "refused": {str(client): reason for client, reason in found.refused.items()},
+        "seconds": _seconds(found.charge.seconds),
+        "bytes_up": found.charge.bytes_up,
+        "bytes_down": found.charge.bytes_down,
+        "flops": found.charge.flops,
+    }
 
 
 def _seconds(spent: Seconds) -> RoundSeconds:

@@ -64,7 +64,7 @@ def first_order(task, **changed):
 
 def test_a_worker_says_who_it_is_and_how_many_samples_it_has(task, worker):
     answer = ask(worker, hello(task))
-    assert answer == Envelope("joined", {"client": 1, "num_samples": len(task[1].clients[1])})
+    assert answer == Envelope("joined", {"client": 1, "num_samples": len(task[1].clients[1]), "held_out": 0})
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_bug_in_training_is_the_clients_own_and_leaves_its_traceback(
     def fail(*_):
         raise bug
 
-    monkeypatch.setattr("prunefl.engines.flower.worker.handle", fail)
+    monkeypatch.setattr("prunefl.engines.flower.worker.follow", fail)
     ask(worker, hello(task))
     answer = ask(worker, seal(encode_order(first_order(task)[1], "r")))
     assert answer.kind == "error"

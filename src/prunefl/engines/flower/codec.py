@@ -50,12 +50,14 @@ def decode_order(envelope: Envelope, method: Method) -> Order:
 def encode_reply(reply: Reply) -> Envelope:
     """Return the reply as an envelope."""
     names = ("client", "round", "num_samples", "loss", "numbers", "seconds")
-    return Envelope("reply", {n: getattr(reply, n) for n in names}, (reply.model, reply.statistic))
+    return Envelope(
+        "reply", {n: getattr(reply, n) for n in names}, (reply.model, reply.statistic, reply.scores)
+    )
 
 
 def decode_reply(envelope: Envelope, client: int) -> Reply:
     """Return the reply that an envelope holds, from the client whose key brought it, whatever it says itself."""
-    _check_kind(envelope, "reply", 2)
+    _check_kind(envelope, "reply", 3)
     values = envelope.values
     return Reply(
         client=client,
@@ -66,6 +68,7 @@ def decode_reply(envelope: Envelope, client: int) -> Reply:
         statistic=envelope.parts[1],
         numbers=_read_numbers(values.get("numbers")),
         seconds=read_number(values, "seconds", float),
+        scores=envelope.parts[2],
     )
 
 

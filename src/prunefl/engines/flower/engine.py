@@ -11,7 +11,7 @@ from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Mailbox
 from prunefl.engines.flower.membership import Member, Membership
-from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.server import ServerState
 
 SLACK = 2.0
@@ -46,7 +46,7 @@ class Terms:
 class _Round:
     state: ServerState
     orders: Mapping[int, Order]
-    number: int
+    name: str
     started: float
     look_at: float = 0.0
     replies: dict[int, Reply] = field(default_factory=dict)
@@ -56,7 +56,13 @@ class _Round:
     @property
     def initial(self) -> bool:
         """Initial pruning is many rounds' work on one client, and there is no other to go on with."""
-        return self.number == 0
+        return next(iter(self.orders.values())).round == 0
+
+
+def name_exchange(orders: Mapping[int, Order]) -> str:
+    """Return what these orders are for, in words: an answer to a round's order is none to its evaluation's."""
+    order = next(iter(orders.values()))
+    return f"{'evaluation after ' if isinstance(order.work, EvaluationWork) else ''}round {order.round}"
 
 
 class FlowerEngine:
@@ -102,7 +108,7 @@ class FlowerEngine:
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
         """Return the replies of a quorum at least; without one, wait and say so."""
-        current = _Round(state, orders, next(iter(orders.values())).round, time.monotonic())
+        current = _Round(state, orders, name_exchange(orders), time.monotonic())
         spoken = 0.0
         while True:
             waited = time.monotonic() - current.started
@@ -155,7 +161,7 @@ class FlowerEngine:
             member = self._membership.members[client]
             if not member.online or member.message or client in current.replies:
                 continue
-            if current.asked.get(client, 0) < tries or member.round != current.number:
+            if current.asked.get(client, 0) < tries or member.asked != current.name:
                 sealed[client] = self._seal_order(current, client)
         self._send(current, sealed)
 
@@ -169,10 +175,10 @@ class FlowerEngine:
     def _send(self, current: _Round, sealed: Mapping[int, bytes]) -> None:
         by_node = {self._membership.members[client].node: data for client, data in sealed.items()}
         seconds = INITIAL_SECONDS if current.initial else self._terms.deadline * SLACK + 60.0
-        sent = self._mailbox.send(by_node, seconds, str(current.number))
+        sent = self._mailbox.send(by_node, seconds, current.name)
         for client in sealed:
             member = self._membership.members[client]
-            member.message, member.round = sent.get(member.node, ""), current.number
+            member.message, member.asked = sent.get(member.node, ""), current.name
             current.asked[client] = current.asked.get(client, 0) + 1
             self._by_message[member.message] = member
 
@@ -190,15 +196,17 @@ class FlowerEngine:
 
     def _read(self, current: _Round, member: Member, answer: Answer) -> None:
         envelope = answer.open()
-        if member.round != current.number or member.client not in current.orders:
-            raise EnvelopeError(f"its answer for round {member.round} came late")
+        if member.asked != current.name or member.client not in current.orders:
+            raise EnvelopeError(f"its answer for {member.asked} came late")
         if envelope.kind == "state_wanted" and member.client not in current.state_wanted:
             current.state_wanted.add(member.client)
             self._send(current, {member.client: self._seal_order(current, member.client)})
         else:
             # its weight in the mean is what it said when it came, which `prunefl status` shows
             current.replies[member.client] = replace(
-                decode_reply(envelope, member.client), num_samples=member.num_samples
+                decode_reply(envelope, member.client),
+                num_samples=member.num_samples,
+                held_out=member.held_out,
             )
 
     def _can_finish(self, current: _Round, late: bool) -> bool:
@@ -220,12 +228,12 @@ class FlowerEngine:
             member = self._membership.members[client]
             if member.message and client not in current.replies and not member.overdue:
                 member.overdue = True
-                self.refuse(client, f"no answer in round {current.number}")
+                self.refuse(client, f"no answer in {current.name}")
 
     def _describe_waiting(self, current: _Round) -> str:
         missing = ", ".join(str(client) for client in current.orders if client not in current.replies)
         return (
-            f"round {current.number}: {len(current.replies)} of {len(current.orders)} updates, "
+            f"{current.name}: {len(current.replies)} of {len(current.orders)} updates, "
             f"{self._terms.need(len(current.orders))} are needed (server.quorum={self._terms.quorum}); "
             f"waiting for client {missing}"
         )

@@ -18,10 +18,12 @@ class Member:
         node: Flower's number of its node, 0 before it first came.
         since: when that node's process started; another time means another process.
         online: whether it is connected now.
-        message: the message it has yet to answer, "" if none; `round` is the one it belongs to.
+        num_samples, held_out: how many samples it says it trains on, and how many it holds out.
+        message: the message it has yet to answer, "" if none; `asked` is what for, such as "round 7".
         overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
         last_seen: Unix time at which it was last heard of, 0 if never.
         refusals: how many of its updates were left out; `refusal` is why the last was.
+        accuracy: of the model that it evaluated last, on the samples that it holds out.
     """
 
     client: int
@@ -29,12 +31,14 @@ class Member:
     since: str = ""
     online: bool = False
     num_samples: int = 0
+    held_out: int = 0
     message: str = ""
-    round: int = -1
+    asked: str = ""
     overdue: bool = False
     last_seen: float = 0.0
     refusals: int = 0
     refusal: str = ""
+    accuracy: float | None = None
 
 
 class Membership:
@@ -98,6 +102,9 @@ class Membership:
             )
         if client not in self.members:
             raise EnvelopeError(f"it says --partition {client}, must be < data.clients={len(self.members)}")
+        held_out = read_number({"held_out": 0, **values}, "held_out", int)
+        if held_out < 0:
+            raise EnvelopeError(f"it holds out {held_out} samples, must be >= 0")
         if samples < 1:
             raise EnvelopeError(f"it has {samples} samples, must be >= 1")
         member = self.members[client]
@@ -105,12 +112,13 @@ class Membership:
             raise EnvelopeError(f"client {client} is there already")
         if not member.online or member.since != since:
             self._replace_process(member, node, since, samples)
+            member.held_out = held_out
 
     def _replace_process(self, member: Member, node: int, since: str, samples: int) -> None:
         if member.message:
             # Another process: what its former self was asked died with it.
             self._mailbox.forget(member.message)
-        member.message, member.round = "", -1
+        member.message, member.asked = "", ""
         member.node, member.since, member.online, member.num_samples = node, since, True, samples
         member.overdue, member.last_seen = False, time.time()
         self._say(f"client {member.client} joined with {samples} samples")

@@ -25,6 +25,7 @@ class Status:
     members: "Mapping[int, Member]" = field(default_factory=dict)
     phase: str = "starting"
     record: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
     written: float = 0.0
 
     def write(self, now: bool = False) -> None:
@@ -48,6 +49,8 @@ class Status:
             "bytes_up": total.get("bytes_up", 0),
             "bytes_down": total.get("bytes_down", 0),
             "updated": time.time(),
+            "clients_accuracy": self.evaluation.get("accuracy"),
+            "worst_tenth": self.evaluation.get("worst_tenth"),
             "nodes": [_describe(member) for member in self.members.values()],
         }
 
@@ -61,6 +64,8 @@ def _describe(member: "Member") -> dict[str, Any]:
         "samples": member.num_samples,
         "left_out": member.refusals,
         "refusal": member.refusal,
+        "held_out": member.held_out,
+        "accuracy": member.accuracy,
     }
 
 

@@ -12,7 +12,10 @@ from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.local.measured import write_measured
-from prunefl.rounds.client import handle
+from prunefl.rounds.client import follow
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.scores import unpack_scores
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 from prunefl.system.memory import keep_freed_memory
 from prunefl.wire import WireError
@@ -34,7 +37,7 @@ class Worker:
         """Return the sealed answer to a sealed envelope; whatever goes wrong is told to the server in one line."""
         try:
             return seal(self._handle(unseal(data)))
-        except (EnvelopeError, WireError, SessionError) as error:
+        except (EnvelopeError, WireError, PruneFLError) as error:
             what = one_line(str(error))
         except Exception as error:
             # not the server's doing: the traceback stays here, where it can be looked into
@@ -53,16 +56,21 @@ class Worker:
         """Get ready for a run and say who we are."""
         run = read_text(envelope.values, "run")
         session = self._open_session(run, read_text(envelope.values, "config"))
-        samples = len(session.client.samples)
+        split = session.client.split
+        samples = len(split.train)
         problem = find_difference(envelope.values.get("facts"), session.facts)
         if problem:
             self._session = None
             raise SessionError(problem)
-        self._say(f"joined run {run} as client {self.options.client} with {samples} samples")
-        return Envelope("joined", {"client": self.options.client, "num_samples": samples})
+        held_out = f", {split.num_held_out} more held out" if split.held_out else ""
+        self._say(f"joined run {run} as client {self.options.client} with {samples} samples{held_out}")
+        return Envelope(
+            "joined",
+            {"client": self.options.client, "num_samples": samples, "held_out": split.num_held_out},
+        )
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
-        """Train as ordered; ask for the whole state if the order speaks of what we do not have."""
+        """Train or evaluate as ordered; ask for the whole state if the order speaks of what we do not have."""
         run, config_text = read_text(envelope.values, "run"), read_text(envelope.values, "config")
         session = self._session
         if session is None or session.run != run:
@@ -70,19 +78,20 @@ class Worker:
                 return Envelope("state_wanted")
             session = self._open_session(run, config_text)
         order = decode_order(envelope, session.client.method)
-        state = session.store.before(order.round)
+        evaluation = isinstance(order.work, EvaluationWork)
+        # the model after a round is sent to who may have taken part in it
+        state = session.store.before(order.round + 1 if evaluation else order.round)
         try:
-            reply, after = handle(order, session.client, state)
+            reply, after = follow(order, session.client, state)
         except WireError as error:
             if error.reason != "digest":
                 raise
             self._say(f"round {order.round}: {error}; asking for the whole state")
             return Envelope("state_wanted")
-        session.store.save(order.round, after)
+        if not evaluation:
+            session.store.save(order.round, after)
         write_measured(self.options.folder, session.measured, session.run)
-        self._say(
-            f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
-        )
+        self._say(_describe(order, reply))
         return encode_reply(reply)
 
     def _end_run(self, envelope: Envelope) -> Envelope:
@@ -110,6 +119,17 @@ class Worker:
             self._session = open_session(self.options, _read_run(text), text)
         except SessionError as error:
             self._say(f"{self._kept}: {error}; waiting for the server's config")
+
+
+def _describe(order: Order, reply: Reply) -> str:
+    """Return one line for the client's user: what came of an order."""
+    if not isinstance(order.work, EvaluationWork):
+        return f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
+    (score,) = unpack_scores(reply.scores, 1)
+    return (
+        f"model after round {order.round}: accuracy {score.accuracy:.4f} on {score.samples} samples held out here, "
+        f"loss {score.loss:.4f}"
+    )
 
 
 def _read_run(text: str) -> str:

@@ -1,0 +1,96 @@
+"""How a model does on a client's held-out samples, as bytes that are checked before they are believed."""
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prunefl.methods import BadUpdate
+from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.updates import NO_REPLY, RoundFailed
+
+_SCORE = struct.Struct("<QQd")
+SCORE_BYTES = _SCORE.size
+"""Two whole numbers and a float64, little-endian."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """So many of a client's held-out samples are classified right; `loss` is their mean loss."""
+
+    right: int
+    samples: int
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the samples that are classified right."""
+        return self.right / self.samples
+
+
+def pack_scores(*scores: Score) -> bytes:
+    """Return the scores as bytes, one after another."""
+    return b"".join(_SCORE.pack(score.right, score.samples, score.loss) for score in scores)
+
+
+def unpack_scores(data: bytes, count: int) -> list[Score]:
+    """Return so many scores that the bytes hold; what cannot be true is a BadUpdate."""
+    if len(data) != count * SCORE_BYTES:
+        raise BadUpdate(f"scores of {len(data)} bytes, must be {count * SCORE_BYTES}")
+    return [_checked(Score(*numbers)) for numbers in _SCORE.iter_unpack(data)]
+
+
+def _checked(score: Score) -> Score:
+    if not math.isfinite(score.loss):
+        raise BadUpdate(f"loss on held-out samples turned {score.loss}")
+    if score.samples < 1 or score.right > score.samples:
+        raise BadUpdate(f"{score.right} of {score.samples} held-out samples are right, which cannot be")
+    return score
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What came of orders to evaluate.
+
+    Attributes:
+        sent: client -> bytes of each message that came, refused ones too.
+        refused: client -> why its scores were left out.
+    """
+
+    scores: Mapping[int, Score]
+    sent: Mapping[int, tuple[int, ...]]
+    refused: Mapping[int, str]
+
+
+def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply]) -> Scored:
+    """Return the good scores among the replies, in the clients' order.
+
+    Raises:
+        RoundFailed: there is none.
+    """
+    good, sent, refused = {}, {}, {}
+    for reply in replies:
+        sent[reply.client] = (len(reply.scores),)
+        try:
+            good[reply.client] = _checked_score(orders.get(reply.client), reply)
+        except BadUpdate as error:
+            refused[reply.client] = str(error)
+    refused |= {client: NO_REPLY for client in orders if client not in sent}
+    if not good:
+        first, round = min(refused), next(iter(orders.values())).round
+        raise RoundFailed(
+            f"evaluation after round {round}: no client's scores were good; client {first}: {refused[first]}",
+            {client: why for client, why in refused.items() if why != NO_REPLY},
+        )
+    return Scored({client: good[client] for client in sorted(good)}, sent, refused)
+
+
+def _checked_score(order: Order | None, reply: Reply) -> Score:
+    if order is None or reply.round != order.round:
+        raise BadUpdate(f"scores for round {reply.round}, which this client was not asked for")
+    if reply.model or reply.statistic:
+        raise BadUpdate("an update, where scores were asked for")
+    (score,) = unpack_scores(reply.scores, 1)
+    if score.samples > reply.held_out:
+        raise BadUpdate(f"{score.samples} held-out samples, but {reply.held_out} were announced")
+    return score
