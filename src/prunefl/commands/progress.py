@@ -41,11 +41,13 @@ class Screen:
     def __init__(self, config: Config, console: Console) -> None:
         self.config, self.console = config, console
         self.accuracy: float | None = None
+        self.at_clients: Record | None = None
         self.started: tuple[int, float] | None = None
 
     def show(self, record: Record) -> None:
         """Show one record."""
         self.accuracy = record.get("accuracy", self.accuracy)
+        self.at_clients = record.get("evaluation", self.at_clients)
 
     def show_cut(self, cut: str) -> None:
         """Show how the data is divided among clients."""
@@ -56,9 +58,13 @@ class Screen:
 
     def parts(self, record: Record) -> dict[str, str]:
         """Return what there is to say of a record, in order."""
-        total = record["total"]
+        total, at_clients = record["total"], {}
+        if found := self.at_clients:
+            words = f"{found['accuracy']:.2%} (worst tenth {found['worst_tenth']:.2%})"
+            at_clients = {f"at {found['clients']} clients": words}
         return {
-            "accuracy": "-" if self.accuracy is None else f"{self.accuracy:.2%}",
+            **({} if self.accuracy is None and at_clients else {"accuracy": _percent(self.accuracy)}),
+            **at_clients,
             "loss": f"{record['loss']:.4f}" if "loss" in record else "-",
             "density": f"{record['density']:.1%}",
             "simulated": spoken_seconds(total["seconds"]),
@@ -84,12 +90,16 @@ class Screen:
         )
 
 
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2%}"
+
+
 class Lines(Screen):
     """One plain line for each evaluated round, for logs and pipes."""
 
     def show(self, record: Record) -> None:
         super().show(record)
-        if record["kind"] == "initial" or "accuracy" in record:
+        if record["kind"] == "initial" or "accuracy" in record or "evaluation" in record:
             name = "initial pruning" if record["kind"] == "initial" else f"round {record['round']}"
             said = "  ".join(f"{key} {value}" for key, value in self.parts(record).items())
             print(f"{name:>15}  {said}", file=sys.stderr, flush=True)
@@ -166,14 +176,18 @@ def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     columns = ["method", "accuracy", "density", "sent", "simulated time", "wall time"]
+    at_clients = [_last_evaluation(records) for _, records in runs]
+    if any(at_clients):
+        columns[2:2] = ["at the clients", "worst tenth"]
     for column in columns + ([f"simulated to {target:.0%}", f"wall to {target:.0%}"] if target else []):
         table.add_column(column, justify="left" if column == "method" else "right")
-    for name, records in runs:
+    for (name, records), found in zip(runs, at_clients, strict=True):
         last = next(record for record in reversed(records) if record["kind"] == "round")
         total, accuracy = last["total"], final_accuracy(records)
         row = [
             name,
-            "-" if accuracy is None else f"{accuracy:.2%}",
+            _percent(accuracy),
+            *([_percent(found.get(key)) for key in ("accuracy", "worst_tenth")] if any(at_clients) else []),
             f"{last['density']:.1%}",
             spoken_bytes(total["bytes_up"] + total["bytes_down"]),
             spoken_seconds(total["seconds"]),
@@ -187,3 +201,8 @@ def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
             ]
         table.add_row(*row)
     return table
+
+
+def _last_evaluation(records: list[Record]) -> Record:
+    """Return the last evaluation at clients, or nothing."""
+    return next((record["evaluation"] for record in reversed(records) if "evaluation" in record), {})

@@ -13,7 +13,7 @@ def status(
     ),
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
 ) -> None:
-    """Show round, density, bytes, and for every node when it was last heard of.
+    """Show round, density, bytes, and for every node when it was last heard of and its accuracy on its own samples.
 
     Example: prunefl status runs/pis --watch
     """
@@ -32,18 +32,32 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
     head = (
         f"{content['phase']}: round {content['round']} of {content['rounds']}, "
         f"density {content['density']:.4f}, "
+        f"{_describe_accuracy(content)}"
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
-    rows = [f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8} {'left out':>8}  last refusal"]
+    evaluated = any(node.get("held_out") for node in content["nodes"])
+    column = f" {'accuracy':>8}" if evaluated else ""
+    rows = [
+        f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{column} {'left out':>8}  last refusal"
+    ]
     for node in content["nodes"]:
         state = "overdue" if node["overdue"] else "there" if node["online"] else "away"
         heard = f"{now - node['last_seen']:.0f} s ago" if node["last_seen"] else "never"
+        accuracy = node.get("accuracy")
+        column = f" {'-' if accuracy is None else format(accuracy, '.4f'):>8}" if evaluated else ""
         rows.append(
-            f"{node['client']:>6}  {state:<8} {heard:>11} {node['samples']:>8} {node['left_out']:>8}  "
+            f"{node['client']:>6}  {state:<8} {heard:>11} {node['samples']:>8}{column} {node['left_out']:>8}  "
             f"{node['refusal'][:60]}"
         )
     return [head, *rows]
+
+
+def _describe_accuracy(content: dict[str, Any]) -> str:
+    """Return the last accuracy at the clients, by samples, and of the worst tenth of them; "" before the first."""
+    if content.get("clients_accuracy") is None:
+        return ""
+    return f"accuracy at the clients {content['clients_accuracy']:.4f} (worst tenth {content['worst_tenth']:.4f}), "
 
 
 def _megabytes(num_bytes: int) -> str:

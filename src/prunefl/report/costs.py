@@ -11,13 +11,20 @@ from prunefl.report.study import Variant
 
 INITIAL = "initial pruning"
 PARTS = ("compute", "upload", "download", "overhead")
+EVALUATION = "evaluation"
 
 
 def split_seconds(run: RecordedRun) -> dict[str, float]:
-    """Return the run's simulated seconds by part; initial pruning is a part of its own."""
+    """Return the run's simulated seconds by part; initial pruning and evaluation at clients are parts too."""
     split = {INITIAL: float((run.initial or {}).get("seconds", {}).get("total", 0.0))}
     return split | {
-        part: sum(float(record.get("seconds", {}).get(part, 0.0)) for record in run.rounds) for part in PARTS
+        **{
+            part: sum(float(record.get("seconds", {}).get(part, 0.0)) for record in run.rounds)
+            for part in PARTS
+        },
+        EVALUATION: sum(
+            float(record["evaluation"]["seconds"]["total"]) for record in run.rounds if "evaluation" in record
+        ),
     }
 
 

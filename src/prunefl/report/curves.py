@@ -7,11 +7,12 @@ from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Li
 from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import evaluations
+from prunefl.runs.records import accuracy_of, clients_accuracy_of
 
 MOST_POINTS = 400
 Record = Mapping[str, Any]
 Cost = Callable[[Record], float]
+Accuracy = Callable[[Record], float | None]
 
 
 def all_bytes(record: Record) -> float:
@@ -35,19 +36,35 @@ AXES: tuple[tuple[str, str, Sequence[tuple[str, float]], Cost], ...] = (
 
 
 def accuracy_figures(variants: Sequence[Variant], prefix: str = "accuracy", title: str = "") -> list[Lines]:
-    """Return accuracy against each kind of cost, one figure per axis."""
+    """Return accuracy against each kind of cost, one figure per axis: on the test set, or else at the clients."""
+    tested = any("accuracy" in record for v in variants for run in v.runs for record in run.rounds)
+    label = "Test accuracy (%)" if tested else "Accuracy at the clients (%)"
+    return _figures(variants, prefix, lambda axis: title or f"Accuracy against {axis}", label, accuracy_of)
+
+
+def clients_figures(variants: Sequence[Variant]) -> list[Lines]:
+    """Return accuracy at the clients, by samples, against each kind of cost; its curves are empty where none is."""
+    words = "Accuracy at the clients"
+    return _figures(
+        variants, "clients", lambda axis: f"{words} against {axis}", f"{words} (%)", clients_accuracy_of
+    )
+
+
+def _figures(
+    variants: Sequence[Variant], prefix: str, title: Callable[[str], str], label: str, accuracy: Accuracy
+) -> list[Lines]:
     figures = []
     for tab, axis, units, cost in AXES:
         largest = max((cost(run.rounds[-1]) for variant in variants for run in variant.runs), default=0.0)
         unit, scale = unit_for(largest, units)
-        curves = tuple(_accuracy_curve(variant, cost, scale) for variant in variants)
+        curves = tuple(_accuracy_curve(variant, cost, scale, accuracy) for variant in variants)
         figures.append(
             Lines(
                 name=f"{prefix}-{tab.lower().replace(' ', '-')}",
-                title=title or f"Accuracy against {_sentence(axis)}",
+                title=title(_sentence(axis)),
                 caption="Mean over seeds; the band is the 95 % confidence interval.",
                 x_label=f"{axis} ({unit})" if unit else axis,
-                y_label="Test accuracy (%)",
+                y_label=label,
                 curves=tuple(curve for curve in curves if curve.x),
                 group=prefix,
                 tab=tab,
@@ -60,17 +77,20 @@ def _sentence(axis: str) -> str:
     return axis if axis.isupper() or axis.startswith("FLOPs") else axis[0].lower() + axis[1:]
 
 
-def _accuracy_curve(variant: Variant, cost: Cost, scale: float) -> Curve:
+def _accuracy_curve(variant: Variant, cost: Cost, scale: float, accuracy: Accuracy) -> Curve:
     """Return the mean curve: a round's accuracy over seeds, at the mean of what that round had cost."""
     at_round: dict[int, list[Record]] = {}
     for run in variant.runs:
-        for record in evaluations(run.rounds):
-            at_round.setdefault(record["round"], []).append(record)
+        for record in run.rounds:
+            if accuracy(record) is not None:
+                at_round.setdefault(record["round"], []).append(record)
     # an unfinished seed must not make the mean jump where it stops
     most = max(map(len, at_round.values()), default=0)
     rounds = [number for number in sorted(at_round) if len(at_round[number]) == most]
     rounds = [rounds[place] for place in thinned(len(rounds), MOST_POINTS)]
-    estimates = [estimate([100 * record["accuracy"] for record in at_round[number]]) for number in rounds]
+    estimates = [
+        estimate([100 * (accuracy(record) or 0.0) for record in at_round[number]]) for number in rounds
+    ]
     x = [estimate([cost(record) for record in at_round[number]]).mean / scale for number in rounds]
     return curve_of(variant.key, variant.label, x, estimates, 100.0)
 

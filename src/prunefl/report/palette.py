@@ -1,7 +1,7 @@
 """One colour and dash for each method and one colour for each part of the time, the same in every report."""
 
 from prunefl.methods import known
-from prunefl.report.costs import INITIAL, PARTS
+from prunefl.report.costs import EVALUATION, INITIAL, PARTS
 from prunefl.report.study import Variant
 
 _OTHERS = (
@@ -11,10 +11,10 @@ _OTHERS = (
 # colour on white, colour on black
 PART_COLOURS = dict(
     zip(
-        (INITIAL, *PARTS),
+        (INITIAL, *PARTS, EVALUATION),
         (
             *(("#8d6e63", "#b59488"), ("#2f6f9f", "#5a9fd0"), ("#e0a030", "#e8b75c")),
-            *(("#6aa84f", "#8cc474"), ("#9aa5b1", "#76828f")),
+            *(("#6aa84f", "#8cc474"), ("#9aa5b1", "#76828f"), ("#7a4fb0", "#b894ee")),
         ),
         strict=True,
     )

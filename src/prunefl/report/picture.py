@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from prunefl.runs.records import accuracy_of, evaluations
+
 Record = dict[str, Any]
 
 
@@ -28,11 +30,11 @@ def draw_comparison(
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for label, records in runs:
-        tested = [record for record in records if "accuracy" in record and record["kind"] == "round"]
-        accuracy = [100 * record["accuracy"] for record in tested]
+        tested = list(evaluations(records))
+        accuracy = [100 * (accuracy_of(record) or 0.0) for record in tested]
         left.plot([r["total"]["seconds"] / 3600 for r in tested], accuracy, label=label, linewidth=1.8)
         right.plot([r["total"]["wall_seconds"] for r in tested], accuracy, label=label, linewidth=1.8)
-    left.set(xlabel="simulated time (hours)", ylabel="test accuracy (%)")
+    left.set(xlabel="simulated time (hours)", ylabel="accuracy (%)")
     right.set(xlabel="wall time (seconds)")
     for axes in (left, right):
         axes.grid(alpha=0.3)

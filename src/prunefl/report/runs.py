@@ -160,8 +160,23 @@ def _whole_round(record: Mapping[str, Any]) -> bool:
         and all(
             record.get(key) is None or _is_number(record[key]) for key in ("accuracy", "predicted_seconds")
         )
+        and ("evaluation" not in record or _whole_evaluation(record["evaluation"]))
         and _numbers(totals)
         and {"seconds", "bytes_up", "bytes_down", "flops"} <= totals.keys()
+    )
+
+
+def _whole_evaluation(table: Any) -> bool:
+    if not isinstance(table, dict) or not isinstance(table.get("by_client"), dict):
+        return False
+    named = ("clients", "samples", "accuracy", "loss", "client_accuracy", "worst_tenth")
+    scores, seconds = table["by_client"].values(), table.get("seconds")
+    return (
+        all(_is_number(table.get(name)) for name in named)
+        and _numbers(seconds)
+        and "total" in seconds
+        and bool(scores)
+        and all(isinstance(s, list) and len(s) == 2 and all(map(_is_number, s)) and s[1] > 0 for s in scores)
     )
 
 

@@ -1,9 +1,11 @@
 """The report's tables: what they say. How they are written is in `formats`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
-from prunefl.report.costs import INITIAL, PARTS, percent_off, predicted_and_charged, split_seconds
+from prunefl.report.costs import EVALUATION, INITIAL, PARTS, percent_off, predicted_and_charged, split_seconds
 from prunefl.report.curves import AXES, Cost
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
@@ -62,6 +64,48 @@ def summary_table(study: Study) -> Table:
         tuple(rows),
         frozenset((place, 2) for place in finals if finals[place] == max(finals.values())),
     )
+
+
+def clients_table(study: Study) -> Table | None:
+    """Return how the last evaluation at clients spread over them, or None where no variant has one."""
+    rows = []
+    for variant in study.variants:
+        last = [found for run in variant.runs if (found := _last_evaluation(run))]
+        if not last:
+            continue
+        spreads = [_spread(found) for found in last]
+        cells = [spoken(estimate([100 * spread[place] for spread in spreads])) for place in range(5)]
+        counts = [spoken(estimate([float(f[key]) for f in last]), 0) for key in ("clients", "samples")]
+        rows.append((variant.label, *counts, *cells))
+    if not rows:
+        return None
+    return Table(
+        "clients",
+        "Accuracy at the clients",
+        "The last evaluation on samples that clients hold out and never train on; ± is the 95 % confidence interval "
+        "over seeds. The worst tenth is the mean over the tenth of the clients at which accuracy is lowest.",
+        (
+            "Method",
+            "Clients",
+            "Samples",
+            "By samples (%)",
+            "By client (%)",
+            "Worst tenth (%)",
+            "Median client (%)",
+            "Best client (%)",
+        ),
+        tuple(rows),
+    )
+
+
+def _last_evaluation(run: RecordedRun) -> Mapping[str, Any] | None:
+    return next((record["evaluation"] for record in reversed(run.rounds) if "evaluation" in record), None)
+
+
+def _spread(found: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the mean by samples, by client, of the worst tenth, the median and the best client."""
+    each = sorted(right / samples for right, samples in found["by_client"].values())
+    return found["accuracy"], found["client_accuracy"], found["worst_tenth"], median(each), each[-1]
 
 
 def _largest(study: Study, cost: Cost) -> float:
@@ -152,10 +196,12 @@ def layer_table(study: Study) -> Table:
 def split_table(study: Study) -> Table:
     """Return the simulated time by part, of a mean round, and how well T(M) foresaw it."""
     rows = []
+    evaluated = any("evaluation" in r for v in study.variants for run in v.runs for r in run.rounds)
+    parts = (*PARTS, EVALUATION) if evaluated else PARTS
     for variant in study.variants:
         splits = [(split_seconds(run), len(run.rounds)) for run in variant.runs]
         once = estimate([split[INITIAL] for split, _ in splits])
-        means = [estimate([split[part] / rounds for split, rounds in splits]) for part in PARTS]
+        means = [estimate([split[part] / rounds for split, rounds in splits]) for part in parts]
         pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
         cells = (spoken(mean) for mean in (once, *means))
         rows.append((variant.label, *cells, f"{percent_off(pairs):.1f}" if pairs else "–"))
@@ -165,6 +211,6 @@ def split_table(study: Study) -> Table:
         "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
         "T(M) is compared with the simulated clock over rounds in which clients only trained, under known masks; "
         "– where there are none.",
-        ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *PARTS)), "T(M) off by (%)"),
+        ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *parts)), "T(M) off by (%)"),
         tuple(rows),
     )

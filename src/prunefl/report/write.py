@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prunefl.report.costs import prediction_figure, split_figures
-from prunefl.report.curves import accuracy_figures, size_figure
+from prunefl.report.curves import accuracy_figures, clients_figures, size_figure
 from prunefl.report.draw import ENDINGS, draw
 from prunefl.report.figures import Figure, Lines
 from prunefl.report.formats import to_csv, to_latex, to_markdown
@@ -16,7 +16,14 @@ from prunefl.report.palette import colours
 from prunefl.report.runs import find_runs
 from prunefl.report.special import limit_figures, lottery_figures, snip_figures, sweep_figures
 from prunefl.report.study import Study, study
-from prunefl.report.tables import default_targets, layer_table, split_table, summary_table, target_tables
+from prunefl.report.tables import (
+    clients_table,
+    default_targets,
+    layer_table,
+    split_table,
+    summary_table,
+    target_tables,
+)
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
@@ -79,9 +86,15 @@ def check_targets(targets: Sequence[float]) -> None:
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
     """Return the report's sections; a figure or section without runs to fill it is left out."""
     plain = told.plain
-    prediction = prediction_figure(plain)
+    prediction, at_clients = prediction_figure(plain), clients_table(told)
     sections = [
         Section("accuracy", "Accuracy", tuple(accuracy_figures(plain)), (summary_table(told),)),
+        Section(
+            "clients",
+            "At the clients",
+            tuple(clients_figures(plain)) if at_clients else (),
+            (at_clients,) if at_clients else (),
+        ),
         Section("targets", "Cost to reach an accuracy", (), tuple(target_tables(told, targets))),
         Section("size", "Model size", (size_figure(told, plain),)),
         Section("layers", "Layers", tuple(heat_figures(told, plain)), (layer_table(told),)),

@@ -188,6 +188,21 @@ def test_the_status_shows_round_nodes_density_and_bytes(tmp_path):
     assert shown[3].split() == ["1", "away", "never", "0", "2", "late"]
 
 
+def test_the_status_shows_the_accuracy_of_each_client_that_holds_samples_out(tmp_path):
+    members = {
+        0: Member(0, 5, online=True, num_samples=60, held_out=12, accuracy=0.75, last_seen=990.0),
+        1: Member(1, online=True, num_samples=50, held_out=10, last_seen=990.0),
+    }
+    status = Status(tmp_path, 90, members, "training")
+    status.evaluation = {"accuracy": 0.75, "worst_tenth": 0.5}
+    status.write(now=True)
+    shown = lines({**read_status(tmp_path), "updated": 998.0}, 1000.0)
+    assert "accuracy at the clients 0.7500 (worst tenth 0.5000)" in shown[0]
+    assert shown[1].split()[:6] == ["client", "state", "last", "heard", "samples", "accuracy"]
+    assert shown[2].split() == ["0", "there", "10", "s", "ago", "60", "0.7500", "0"]
+    assert shown[3].split() == ["1", "there", "10", "s", "ago", "50", "-", "0"]
+
+
 def test_a_status_is_written_at_most_once_a_second(tmp_path):
     status = Status(tmp_path, 9)
     status.write()

@@ -72,6 +72,9 @@ def scalars(record: Record) -> Iterator[tuple[str, float]]:
     for key, name in names.items():
         if record.get(key) is not None:
             yield name, float(record[key])
+    for key in ("accuracy", "client_accuracy", "worst_tenth", "loss"):
+        if key in record.get("evaluation", {}):
+            yield f"clients/{key}", float(record["evaluation"][key])
     for group in ("seconds", "total", "live"):
         for key, value in record.get(group, {}).items():
             yield f"{group}/{key}", float(value)
