@@ -16,7 +16,7 @@ from prunefl.core.state import SparseState
 from prunefl.export import export, load
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend.network import prunable_names
-from prunefl.runs.model_file import About, save_model
+from prunefl.wire.model_file import About, save_model
 
 SHAPES = {"conv2": ((1, 28, 28), 10), "mobilenetv3_small": ((3, 32, 32), 2), "lenet300100": ((1, 28, 28), 10)}
 

@@ -15,7 +15,7 @@ from prunefl import config as settings
 from prunefl.engines.flower import keys
 from prunefl.engines.flower.envelope import seal, unseal
 from prunefl.runs.api import run_config
-from prunefl.runs.model_file import load_model
+from prunefl.wire.model_file import load_model
 
 CONFIG = """
 [run]

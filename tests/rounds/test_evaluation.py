@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from dense_oracle import assert_close, train_densely
 from prunefl import wire
 from prunefl.core.memory import Memory
+from prunefl.core.randomness import stream
 from prunefl.local.torch_backend.backend import module_with
 from prunefl.methods import BadUpdate, Work
 from prunefl.methods.prunefl import Collect
-from prunefl.rounds.client import ClientState, follow, handle
+from prunefl.rounds.client import ClientState, evaluate, follow, handle
 from prunefl.rounds.cost import Charge, Seconds, step_flops
 from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
@@ -86,6 +88,66 @@ def test_an_evaluation_changes_neither_a_clients_state_nor_the_bits_of_its_train
     assert (again.model, again.loss, again.statistic) == (plain.model, plain.loss, plain.statistic)
 
 
+def test_a_personal_model_is_sgd_on_the_clients_own_samples_under_the_same_masks() -> None:
+    network = small_network()
+    masks = random_masks(network, 0.5)
+    start = network.first.remask(masks)
+    client = small_client(CONFIG, network)
+    # more steps than are drawn at once: samples in the order of permutations, one after another
+    source = stream(CONFIG.run.seed, "personal", client.number)
+    rows: list[int] = []
+    batches = []
+    for portion in (50, 3):
+        while len(rows) < 20 * portion:
+            rows += source.permutation(42, 20 * portion).tolist()
+        batches += [np.array(rows[20 * n : 20 * n + 20]) for n in range(portion)]
+        rows = []
+    expected = train_densely(
+        network.module, start, [client.split.train.batch(indices) for indices in batches], rate=0.1
+    )
+    work = EvaluationWork(final=True, personal_steps=53)
+    ordered = Order(4, 0.1, wire.pack(start), work)
+    reply, personal = evaluate(ordered, work, client, ClientState())
+    assert personal is not None
+    assert personal.masks == masks
+    assert_close({name: personal.dense(name) for name in personal.values}, expected.values)
+    before, after = unpack_scores(reply.scores, 2)
+    plain, none = evaluate(ordered, EvaluationWork(), client, ClientState())
+    assert (unpack_scores(plain.scores, 1), none) == ([before], None)
+    client.backend.load(personal)
+    right, loss = client.backend.evaluate(client.split.held_out.batch(np.arange(18)))  # type: ignore[union-attr]
+    assert after.right == right > before.right
+    assert after.loss == pytest.approx(loss, rel=1e-5)
+
+
+def test_two_scores_are_wanted_where_a_personal_model_is_and_may_come_with_the_final_model() -> None:
+    both = pack_scores(Score(1, 5, 0.5), Score(4, 5, 0.5))
+    replies = [a_reply(0, GOOD), a_reply(1, both)]
+    asked = {c: order(EvaluationWork(final=True, personal_steps=2)) for c in (0, 1)}
+    got = collect_scores(asked, replies)
+    assert (got.scores, got.personal) == ({1: Score(1, 5, 0.5)}, {1: Score(4, 5, 0.5)})
+    assert got.refused == {0: "scores of 24 bytes, must be 48"}
+    got = collect_scores({c: order(EvaluationWork(final=True)) for c in (0, 1)}, replies)
+    assert got.scores.keys() == {0, 1}
+    assert got.personal == {1: Score(4, 5, 0.5)}
+    got = collect_scores({c: order(EvaluationWork()) for c in (0, 1)}, replies)
+    assert got.refused == {1: "scores of 48 bytes, must be 24"}
+
+
+def test_personal_steps_that_were_asked_for_are_charged_and_a_second_forward_pass() -> None:
+    config = small_config(evaluation={"share": 0.3, "personal_steps": 7}, run={"rounds": 4, "eval_batch": 7})
+    setup = small_setup(small_federation(), config, NETWORK)
+    state = ServerState(START, 4, Memory(), {}, {MASKS.digest: MASKS})
+    orders = begin_evaluation(setup, state, [3])
+    assert orders[3].work == EvaluationWork(final=True, personal_steps=7)
+    assert orders[3].learning_rate == 0.1
+    both = pack_scores(Score(1, 24, 0.5), Score(4, 24, 0.5))
+    _, found = finish_evaluation(setup, state, orders, [a_reply(3, both, held_out=24)])
+    step = setup.devices[3].step_seconds(MASKS.counts)
+    assert found.charge.seconds.compute == pytest.approx((7 + 2 * 24 / 20 / 3) * step)
+    assert found.charge.bytes_up == 48
+
+
 def test_a_client_without_the_masks_of_a_model_asks_for_the_whole_state() -> None:
     with pytest.raises(wire.WireError) as error:
         follow(order(EvaluationWork(), MASKS), small_client(CONFIG, NETWORK), ClientState())
@@ -95,12 +157,12 @@ def test_a_client_without_the_masks_of_a_model_asks_for_the_whole_state() -> Non
 def test_means_are_by_samples_by_client_and_of_the_worst_tenth() -> None:
     # eleven clients: the worst tenth is two of them
     scores = {0: Score(1, 4, 2.0), 1: Score(1, 2, 1.0), **{n: Score(3, 3, 0.0) for n in range(2, 11)}}
-    found = Evaluation(scores, {}, NO_CHARGE)
+    found = Evaluation(scores, {}, {}, NO_CHARGE)
     assert (found.samples, found.accuracy) == (33, 29 / 33)
     assert found.loss == pytest.approx((4 * 2.0 + 2 * 1.0) / 33)
     assert found.client_accuracy == pytest.approx((0.25 + 0.5 + 9) / 11)
     assert found.worst_tenth == pytest.approx((0.25 + 0.5) / 2)
-    alone = Evaluation({5: Score(1, 4, 2.0)}, {}, NO_CHARGE)
+    alone = Evaluation({5: Score(1, 4, 2.0)}, {}, {}, NO_CHARGE)
     assert alone.accuracy == alone.client_accuracy == alone.worst_tenth == 0.25
 
 

@@ -118,6 +118,20 @@ def test_a_share_that_leaves_a_client_nothing_to_train_on_is_refused_before_anyt
     assert not (tmp_path / "out" / "records.jsonl").exists()
 
 
+def test_personal_models_need_samples_to_be_evaluated_on() -> None:
+    with pytest.raises(PruneFLError, match=r"evaluation.personal_steps=5 needs evaluation.share > 0"):
+        small_config(evaluation={"personal_steps": 5})
+
+
+def test_personal_models_change_nothing_of_the_run() -> None:
+    plain, personal = run(), run(evaluation={"share": 0.2, "personal_steps": 5})
+    assert same_bits(plain.state.values, personal.state.values)
+    one, other = rounds_of(plain)[-1]["evaluation"], rounds_of(personal)[-1]["evaluation"]
+    assert one["by_client"] == other["by_client"]
+    assert other["personal"].keys() == {"0", "1", "2", "3"}
+    assert "personal" not in one
+
+
 @pytest.mark.parametrize("share", [1.0, -0.1, 1.5])
 def test_a_share_is_below_one(share: float) -> None:
     with pytest.raises(PruneFLError, match=r"evaluation.share=.*, must be >= 0 and < 1"):

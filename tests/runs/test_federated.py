@@ -1,19 +1,27 @@
 """The server's half of a real run: the simulator's bits for every kind of method, whatever carries the messages."""
 
 import json
+import tomllib
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from prunefl import config as settings
 from prunefl.engines.flower import mailbox
 from prunefl.engines.flower.chunks import from_records, to_records
-from prunefl.engines.flower.envelope import unseal
-from prunefl.engines.flower.session import ANYTHING, WorkerOptions
+from prunefl.engines.flower.envelope import Envelope, seal, unseal
+from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.personal import Personal
+from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_task
 from prunefl.engines.flower.worker import Worker
+from prunefl.local import make_backend
+from prunefl.local.held_out import split_samples
 from prunefl.runs.api import run_config
 from prunefl.runs.federation import name_run, run
-from prunefl.runs.model_file import load_model
+from prunefl.wire.model_file import load_model
+from tasks import same_bits
 
 CONFIG = {
     "run": {"rounds": 6, "eval_every": 2, "workers": 1},
@@ -32,7 +40,7 @@ VARIANTS = {
         "pruning": {"interval": 4},
     },
     "prunefl, evaluated at the clients": {
-        "evaluation": {"share": 0.2},
+        "evaluation": {"share": 0.2, "personal_steps": 3},
         "wire": {"precision": "int8"},
         "training": {"participants": 2},
     },
@@ -50,10 +58,11 @@ class LocalGrid:
     `restarts`: each message finds a new process of its client, with what is in the client's folder and no more.
     """
 
-    def __init__(self, folder, clients, restarts=False):
+    def __init__(self, folder, clients, restarts=False, personal=None):
         self._folder, self._clients, self._restarts = folder, clients, restarts
+        self._personal = personal or {}
         self._workers, self._answers = {}, {}
-        self.kinds = []
+        self.kinds, self.words = [], []
 
     def get_node_ids(self):
         return range(1, 1 + self._clients)
@@ -73,8 +82,9 @@ class LocalGrid:
 
     def _worker(self, node):
         if self._restarts or node not in self._workers:
-            options = WorkerOptions(self._folder / f"client-{node - 1}", node - 1, allowed=(ANYTHING,))
-            self._workers[node] = Worker(options, lambda words: None)
+            folder, personal = self._folder / f"client-{node - 1}", self._personal.get(node - 1)
+            options = WorkerOptions(folder, node - 1, allowed=(ANYTHING,), personal=personal)
+            self._workers[node] = Worker(options, self.words.append)
         return self._workers[node]
 
     def pull_messages(self, names):
@@ -87,8 +97,8 @@ def federated(tmp_path, monkeypatch):
     # Flower makes messages only inside of a running app
     monkeypatch.setattr(mailbox, "Message", lambda *arguments, **options: (arguments, options))
 
-    def go(config, restarts=False):
-        grid = LocalGrid(tmp_path / "clients", config.data.clients, restarts)
+    def go(config, restarts=False, personal=None):
+        grid = LocalGrid(tmp_path / "clients", config.data.clients, restarts, personal)
         (tmp_path / "run").mkdir()
         run(grid, config, tmp_path / "run", {}, resume=False)
         return grid
@@ -145,6 +155,48 @@ def test_clients_that_are_started_anew_for_every_message_change_no_bit(variant, 
     federated(config, restarts=True)
     assert model_of(tmp_path / "run") == model_of(tmp_path / "simulated")
     assert numbers(tmp_path / "run") == numbers(tmp_path / "simulated")
+
+
+def test_a_client_writes_the_personal_model_that_it_was_started_for(federated, tmp_path):
+    config = config_of("prunefl, evaluated at the clients")
+    config = replace(config, evaluation=replace(config.evaluation, personal_steps=0))
+    run_config(
+        replace(config, evaluation=replace(config.evaluation, personal_steps=5)), tmp_path / "simulated"
+    )
+    grid = federated(config, personal={1: Personal(5, tmp_path / "mine" / "model.safetensors")})
+    assert model_of(tmp_path / "run") == model_of(tmp_path / "simulated")
+    last, theirs = (
+        [r["evaluation"] for r in numbers(tmp_path / name) if r["evaluation"]][-1]
+        for name in ("run", "simulated")
+    )
+    assert last["personal"] == {"1": theirs["personal"]["1"]}
+    assert theirs["personal"].keys() == {"0", "1", "2"}
+    mine, about = load_model(tmp_path / "mine" / "model.safetensors")
+    final, _ = load_model(tmp_path / "run" / "model.safetensors")
+    assert mine.masks == final.masks
+    assert not same_bits(mine.values, final.values)
+    right, samples = last["personal"]["1"]
+    federation, network = load_task(config)
+    held_out = split_samples(federation.clients[1], 1, config).held_out
+    backend = make_backend(network, config, {})
+    backend.load(mine)
+    assert backend.evaluate(held_out.batch(np.arange(samples)))[0] == right
+    assert about.classes == 10
+    assert any(f"personal model: accuracy {right / samples:.4f}" in line for line in grid.words)
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert [node["personal"] for node in status["nodes"]] == [None, right / samples, None]
+    before = [correct / of for correct, of in last["by_client"].values()]
+    assert [node["accuracy"] for node in status["nodes"]] == before
+
+
+def test_a_personal_model_of_a_run_that_does_not_send_its_final_one_is_refused(tmp_path):
+    text = settings.dump(config_of("snip"))
+    options = WorkerOptions(tmp_path, 0, allowed=(ANYTHING,), personal=Personal(5, tmp_path / "model"))
+    federation, network = load_task(settings.from_tables(tomllib.loads(text)))
+    facts = collect_facts(federation, network.template)
+    hello = seal(Envelope("hello", {"run": "a", "config": text, "facts": facts}))
+    answer = unseal(Worker(options, lambda words: None).answer(hello))
+    assert "--personal-steps 5: the server's config has evaluation.share=0" in answer.values["what"]
 
 
 def test_a_resumed_run_has_its_name_and_another_one_has_another(tmp_path):

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import prunefl
 from prunefl.config import override
 from prunefl.runs import checkpoint
-from prunefl.runs.model_file import load_model
+from prunefl.wire.model_file import load_model
 
 
 def command(*words):

@@ -126,11 +126,12 @@ def test_the_records_of_a_resumed_and_extended_run_fit_too(tmp_path: Path) -> No
 
 
 def test_the_records_of_a_run_that_clients_evaluate_fit_too(tmp_path: Path) -> None:
-    config = small_config(run={"rounds": 3}, evaluation={"share": 0.2})
+    config = small_config(run={"rounds": 3}, evaluation={"share": 0.2, "personal_steps": 2})
     records = train(
         small_model(), small_clients(), test=small_data(80, 99), config=config, out=tmp_path
     ).records
     assert [r["round"] for r in records if "evaluation" in r] == [2, 3]
+    assert [r["round"] for r in records if "personal" in r.get("evaluation", {})] == [3]
     assert [m for record in records for m in misfits(record, SCHEMA[record["kind"]], "record")] == []
 
 

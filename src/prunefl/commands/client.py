@@ -27,6 +27,12 @@ def client(
         ),
     ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,
+    personal_steps: Annotated[
+        int, typer.Option(help="Steps to train the final model on here, for this client alone; needs --out.")
+    ] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="File for that personal model, such as model.safetensors.")
+    ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
 ) -> None:
     """Join a federation, train when asked, and come back after any interruption.
@@ -46,7 +52,13 @@ def client(
         )
     if keys is not None and insecure:
         raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
+    if personal_steps < 0:
+        raise PruneFLError(f"--personal-steps {personal_steps}, must be >= 0")
+    if bool(personal_steps) != (out is not None):
+        raise PruneFLError("--personal-steps N and --out FILE belong together; give both or neither")
     if partition < 0:
         raise PruneFLError(f"--partition {partition}, must be >= 0")
     folder = state or Path("runs") / f"client-{partition}"
-    join(ClientOptions(server, partition, data, keys, folder, tuple(allow or ()), stay), typer.echo)
+    allowed = tuple(allow or ())
+    options = ClientOptions(server, partition, data, keys, folder, allowed, stay, personal_steps, out)
+    join(options, typer.echo)

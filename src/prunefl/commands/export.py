@@ -51,7 +51,7 @@ def _own_model(run: Path, spec: str) -> "nn.Module":
     """Return the user's untrained network."""
     from prunefl.export.inference import model_file
     from prunefl.models import build
-    from prunefl.runs.model_file import load_model
+    from prunefl.wire.model_file import load_model
 
     _, about = load_model(model_file(run))
     return build(spec, classes=about.classes, input_shape=about.input_shape, seed=0)

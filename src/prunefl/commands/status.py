@@ -37,20 +37,25 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{now - content['updated']:.0f} s ago"
     )
     evaluated = any(node.get("held_out") for node in content["nodes"])
-    column = f" {'accuracy':>8}" if evaluated else ""
+    personal = any(node.get("personal") is not None for node in content["nodes"])
+    column = (f" {'accuracy':>8}" if evaluated else "") + (f" {'personal':>8}" if personal else "")
     rows = [
         f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{column} {'left out':>8}  last refusal"
     ]
     for node in content["nodes"]:
         state = "overdue" if node["overdue"] else "there" if node["online"] else "away"
         heard = f"{now - node['last_seen']:.0f} s ago" if node["last_seen"] else "never"
-        accuracy = node.get("accuracy")
-        column = f" {'-' if accuracy is None else format(accuracy, '.4f'):>8}" if evaluated else ""
+        column = _cell(node.get("accuracy")) if evaluated else ""
+        column += _cell(node.get("personal")) if personal else ""
         rows.append(
             f"{node['client']:>6}  {state:<8} {heard:>11} {node['samples']:>8}{column} {node['left_out']:>8}  "
             f"{node['refusal'][:60]}"
         )
     return [head, *rows]
+
+
+def _cell(accuracy: float | None) -> str:
+    return f" {'-' if accuracy is None else format(accuracy, '.4f'):>8}"
 
 
 def _describe_accuracy(content: dict[str, Any]) -> str:

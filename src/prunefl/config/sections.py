@@ -130,6 +130,11 @@ class EvaluationSettings:
     share: float = setting(
         0.0, "share of its samples that each client holds out and evaluates on; 0: none", below_one()
     )
+    personal_steps: int = setting(
+        0,
+        "steps that each client trains the final model on its own samples, for itself; 0: none",
+        at_least(0),
+    )
 
 
 @dataclass(frozen=True)
@@ -210,6 +215,11 @@ def _check_together(config: Config) -> None:
         raise PruneFLError(
             f"pruning.density_target={pruning.density_target}, "
             f"must be <= pruning.density_limit={pruning.density_limit}"
+        )
+    if config.evaluation.personal_steps and not config.evaluation.share:
+        raise PruneFLError(
+            f"evaluation.personal_steps={config.evaluation.personal_steps} needs evaluation.share > 0: "
+            "samples on which personal models are evaluated"
         )
     if sum(not entry.count for entry in config.fleet) > 1:
         raise PruneFLError(

@@ -9,8 +9,8 @@ from torch import nn
 from prunefl import models
 from prunefl.config.networks import SHORT
 from prunefl.local import torch_backend as sparse
-from prunefl.runs.model_file import About, load_model
 from prunefl.system.errors import PruneFLError
+from prunefl.wire.model_file import About, load_model
 
 FILE = "model.safetensors"
 MAX_CLASSES = 1_000_000

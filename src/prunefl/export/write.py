@@ -13,9 +13,9 @@ from torch import nn
 from prunefl.export.inference import load, model_file
 from prunefl.export.onnx import onnx_bytes
 from prunefl.local import torch_backend as sparse
-from prunefl.runs.model_file import load_model
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
+from prunefl.wire.model_file import load_model
 
 Writer = Callable[[nn.Module, tuple[int, ...], Path, bool], None]
 """Dense network, shape of a sample, where to, and whether weights are to be stored plainly."""

@@ -170,7 +170,10 @@ def _whole_evaluation(table: Any) -> bool:
     if not isinstance(table, dict) or not isinstance(table.get("by_client"), dict):
         return False
     named = ("clients", "samples", "accuracy", "loss", "client_accuracy", "worst_tenth")
-    scores, seconds = table["by_client"].values(), table.get("seconds")
+    personal, seconds = table.get("personal", {}), table.get("seconds")
+    if not isinstance(personal, dict) or not personal.keys() <= table["by_client"].keys():
+        return False
+    scores = [*table["by_client"].values(), *personal.values()]
     return (
         all(_is_number(table.get(name)) for name in named)
         and _numbers(seconds)

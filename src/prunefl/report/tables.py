@@ -98,6 +98,34 @@ def clients_table(study: Study) -> Table | None:
     )
 
 
+def personal_table(study: Study) -> Table | None:
+    """Return by client how the final model does and how its own does, or None where no client has one."""
+    before: dict[tuple[str, int], list[float]] = {}
+    after: dict[tuple[str, int], list[float]] = {}
+    for variant in study.variants:
+        for found in filter(None, map(_last_evaluation, variant.runs)):
+            for client, (right, samples) in found.get("personal", {}).items():
+                first, of = found["by_client"][client]
+                before.setdefault((variant.key, int(client)), []).append(100 * first / of)
+                after.setdefault((variant.key, int(client)), []).append(100 * right / samples)
+    shown = [variant for variant in study.variants if any(key == variant.key for key, _ in after)]
+    rows = []
+    for client in sorted({client for _, client in after}):
+        pairs = [(before.get((v.key, client)), after.get((v.key, client))) for v in shown]
+        cells = [spoken(estimate(values)) if values else "–" for pair in pairs for values in pair]
+        rows.append((str(client), *cells))
+    if not rows:
+        return None
+    return Table(
+        "personal",
+        "Personal models",
+        "Accuracy (%) on each client's held-out samples: of the final model, and of the client's own, trained on from "
+        "it for some steps on that client's samples under the same masks.",
+        ("Client", *(f"{v.label}, {when}" for v in shown for when in ("before", "after"))),
+        tuple(rows),
+    )
+
+
 def _last_evaluation(run: RecordedRun) -> Mapping[str, Any] | None:
     return next((record["evaluation"] for record in reversed(run.rounds) if "evaluation" in record), None)
 

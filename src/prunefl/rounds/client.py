@@ -13,6 +13,7 @@ from prunefl.core.randomness import derived_seed
 from prunefl.core.state import SparseState
 from prunefl.data import Samples
 from prunefl.local import Backend, Local, OnPass
+from prunefl.local.batches import personal_batches
 from prunefl.local.held_out import Split, count_right, split_samples
 from prunefl.methods import Method, Update
 from prunefl.rounds.answers import check_update
@@ -60,12 +61,14 @@ class Client:
 def follow(order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
     """Return the answer to any order; an evaluation leaves the state as it is."""
     if isinstance(order.work, EvaluationWork):
-        return evaluate(order, client, state), state
+        return evaluate(order, order.work, client, state)[0], state
     return handle(order, client, state)
 
 
-def evaluate(order: Order, client: Client, state: ClientState) -> Reply:
-    """Return how the model in the order does on the samples that this client holds out.
+def evaluate(
+    order: Order, work: EvaluationWork, client: Client, state: ClientState
+) -> tuple[Reply, SparseState | None]:
+    """Return how the model in the order does on the samples that this client holds out; and its personal model, if any.
 
     Raises:
         wire.WireError: as `handle`.
@@ -75,19 +78,37 @@ def evaluate(order: Order, client: Client, state: ClientState) -> Reply:
     received = _unpack(order, client, state)
     started = time.perf_counter()
     client.backend.load(received)
-    right, loss = count_right(client.backend, client.split.held_out, client.config.run.eval_batch)
-    seconds = time.perf_counter() - started
-    held_out = client.split.num_held_out
-    return Reply(
+    scores, personal = [_score(client, client.split.held_out)], None
+    if work.personal_steps:
+        personal = _personalise(client, work.personal_steps, order.learning_rate)
+        scores.append(_score(client, client.split.held_out))
+    reply = Reply(
         client.number,
         order.round,
         len(client.split.train),
-        loss,
+        scores[0].loss,
         b"",
-        seconds=seconds,
-        held_out=held_out,
-        scores=pack_scores(Score(right, held_out, loss)),
+        seconds=time.perf_counter() - started,
+        held_out=client.split.num_held_out,
+        scores=pack_scores(*scores),
     )
+    return reply, personal
+
+
+def _score(client: Client, held_out: Samples) -> Score:
+    right, loss = count_right(client.backend, held_out, client.config.run.eval_batch)
+    return Score(right, len(held_out), loss)
+
+
+def _personalise(client: Client, steps: int, rate: float) -> SparseState:
+    """Return the loaded model after so many steps of SGD on the client's own samples, under its masks."""
+    # seeded before a load: that is when dropout takes it over
+    state = client.backend.state()
+    client.backend.seed(derived_seed(client.config.run.seed, "personal dropout", client.number))
+    client.backend.load(state)
+    for portion in personal_batches(client.split.train, steps, client.number, client.config):
+        client.backend.steps(portion, rate)
+    return client.backend.state()
 
 
 def _unpack(order: Order, client: Client, state: ClientState) -> SparseState:

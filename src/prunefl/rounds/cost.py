@@ -14,7 +14,7 @@ from prunefl.core.randomness import stream
 from prunefl.devices import Device
 from prunefl.methods import Steps
 from prunefl.rounds.answers import check_cost
-from prunefl.rounds.messages import Order
+from prunefl.rounds.messages import EvaluationWork, Order
 from prunefl.rounds.scores import Scored
 from prunefl.rounds.updates import Collected
 
@@ -89,8 +89,14 @@ def charge_evaluation(
 ) -> Charge:
     """Return what an evaluation at the clients cost: the model down, a forward pass, a few numbers up."""
     live, batch = state.sparse.masks.counts, setup.config.training.batch_size
+    work = next(iter(orders.values())).work
+    asked = work.personal_steps if isinstance(work, EvaluationWork) else 0
     # forward is a third of a step, and a step is one of a whole mini-batch
-    spent = {client: [Steps(score.samples / batch / 3, live)] for client, score in collected.scores.items()}
+    passes = {
+        client: (2 if client in collected.personal else 1) * score.samples / batch
+        for client, score in collected.scores.items()
+    }
+    spent = {client: [Steps(count / 3 + asked, live)] for client, count in passes.items()}
     return _charge(setup, orders, spent, collected.sent, len(spent))
 
 

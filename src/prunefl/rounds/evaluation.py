@@ -24,11 +24,13 @@ class Evaluation:
     """How the model after a round does at those clients whose scores were good.
 
     Attributes:
+        personal: client -> how its own model does, trained on from this one, of those that made one.
         refused: client -> why its scores were left out.
         charge: what it cost, beside the round itself.
     """
 
     scores: Mapping[int, Score]
+    personal: Mapping[int, Score]
     refused: Mapping[int, str]
     charge: Charge
 

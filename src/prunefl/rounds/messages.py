@@ -19,7 +19,15 @@ class Order:
 
 @dataclass(frozen=True)
 class EvaluationWork(Work):
-    """Train nothing: say how the model does on the samples held out."""
+    """Train nothing for the server: say how the model does on the samples held out.
+
+    Attributes:
+        final: whether it is the model that the run delivers.
+        personal_steps: steps that the client trains it for itself; how that does is said, too.
+    """
+
+    final: bool = False
+    personal_steps: int = 0
 
 
 @dataclass(frozen=True)

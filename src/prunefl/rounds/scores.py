@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prunefl.methods import BadUpdate
-from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 
 _SCORE = struct.Struct("<QQd")
@@ -53,11 +53,13 @@ class Scored:
     """What came of orders to evaluate.
 
     Attributes:
+        personal: client -> score of its personal model, of those that made one.
         sent: client -> bytes of each message that came, refused ones too.
         refused: client -> why its scores were left out.
     """
 
     scores: Mapping[int, Score]
+    personal: Mapping[int, Score]
     sent: Mapping[int, tuple[int, ...]]
     refused: Mapping[int, str]
 
@@ -68,11 +70,12 @@ def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply]) -> Sco
     Raises:
         RoundFailed: there is none.
     """
-    good, sent, refused = {}, {}, {}
+    good: dict[int, list[Score]] = {}
+    sent, refused = {}, {}
     for reply in replies:
         sent[reply.client] = (len(reply.scores),)
         try:
-            good[reply.client] = _checked_score(orders.get(reply.client), reply)
+            good[reply.client] = _checked_scores(orders.get(reply.client), reply)
         except BadUpdate as error:
             refused[reply.client] = str(error)
     refused |= {client: NO_REPLY for client in orders if client not in sent}
@@ -82,15 +85,21 @@ def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply]) -> Sco
             f"evaluation after round {round}: no client's scores were good; client {first}: {refused[first]}",
             {client: why for client, why in refused.items() if why != NO_REPLY},
         )
-    return Scored({client: good[client] for client in sorted(good)}, sent, refused)
+    clients = sorted(good)
+    personal = {client: good[client][1] for client in clients if len(good[client]) > 1}
+    return Scored({client: good[client][0] for client in clients}, personal, sent, refused)
 
 
-def _checked_score(order: Order | None, reply: Reply) -> Score:
+def _checked_scores(order: Order | None, reply: Reply) -> list[Score]:
     if order is None or reply.round != order.round:
         raise BadUpdate(f"scores for round {reply.round}, which this client was not asked for")
     if reply.model or reply.statistic:
         raise BadUpdate("an update, where scores were asked for")
-    (score,) = unpack_scores(reply.scores, 1)
-    if score.samples > reply.held_out:
-        raise BadUpdate(f"{score.samples} held-out samples, but {reply.held_out} were announced")
-    return score
+    assert isinstance(order.work, EvaluationWork)
+    # a client may train the final model for itself without being asked to
+    own = order.work.final and len(reply.scores) == 2 * SCORE_BYTES
+    scores = unpack_scores(reply.scores, 2 if own or order.work.personal_steps else 1)
+    for score in scores:
+        if score.samples > reply.held_out:
+            raise BadUpdate(f"{score.samples} held-out samples, but {reply.held_out} were announced")
+    return scores

@@ -131,8 +131,11 @@ def begin_evaluation(setup: Setup, state: ServerState, cohort: Sequence[int]) ->
     must not change what is trained.
     """
     packed, _ = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
-    work = EvaluationWork()
-    return {c: Order(state.round, 0.0, packed[state.known.get(c, b"")], work) for c in cohort}
+    config = setup.config
+    final = state.round >= config.run.rounds
+    work = EvaluationWork(final=final, personal_steps=config.evaluation.personal_steps if final else 0)
+    rate = schedule.learning_rate(max(1, state.round), config)
+    return {c: Order(state.round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
 
 
 def finish_evaluation(
@@ -145,7 +148,9 @@ def finish_evaluation(
     """
     got = collect_scores(orders, replies)
     charge = charge_evaluation(setup, state, orders, got)
-    return replace(state, totals=state.totals.plus(charge)), Evaluation(got.scores, got.refused, charge)
+    return replace(state, totals=state.totals.plus(charge)), Evaluation(
+        got.scores, got.personal, got.refused, charge
+    )
 
 
 def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:

@@ -83,6 +83,8 @@ def _execute(
             status.evaluation = found
             for client, (right, samples) in found["by_client"].items():
                 status.members[int(client)].accuracy = right / samples
+            for client, (right, samples) in found.get("personal", {}).items():
+                status.members[int(client)].personal = right / samples
         status.write(now=True)
         say(_describe(record))
 

@@ -98,6 +98,7 @@ class EvaluationRecord(TypedDict):
     client_accuracy: float
     worst_tenth: float
     by_client: dict[str, list[int]]
+    personal: NotRequired[dict[str, list[int]]]
     refused: dict[str, str]
     seconds: RoundSeconds
     bytes_up: int

@@ -9,6 +9,7 @@ from prunefl.config import Config
 from prunefl.config.settings import flat
 from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.evaluation import Evaluation
+from prunefl.rounds.scores import Score
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs.records import (
     CostRecord,
@@ -87,20 +88,27 @@ def outcome_record(
 
 def evaluation_record(found: Evaluation) -> EvaluationRecord:
     """Return what a round's record says of the evaluation at clients."""
-    return {
+    record: EvaluationRecord = {
         "clients": len(found.scores),
         "samples": found.samples,
         "accuracy": found.accuracy,
         "loss": found.loss,
         "client_accuracy": found.client_accuracy,
         "worst_tenth": found.worst_tenth,
-        "by_client": {str(client): [score.right, score.samples] for client, score in found.scores.items()},
+        "by_client": _counts(found.scores),
         "refused": {str(client): reason for client, reason in found.refused.items()},
         "seconds": _seconds(found.charge.seconds),
         "bytes_up": found.charge.bytes_up,
         "bytes_down": found.charge.bytes_down,
         "flops": found.charge.flops,
     }
+    if found.personal:
+        record["personal"] = _counts(found.personal)
+    return record
+
+
+def _counts(scores: Mapping[int, Score]) -> dict[str, list[int]]:
+    return {str(client): [score.right, score.samples] for client, score in scores.items()}
 
 
 def _seconds(spent: Seconds) -> RoundSeconds:

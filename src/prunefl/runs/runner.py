@@ -17,12 +17,12 @@ from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
 from prunefl.runs.evaluate import Evaluator
-from prunefl.runs.model_file import About, save_model
 from prunefl.runs.records import Record, RecordFile, final_accuracy, read_records
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.system.errors import PruneFLError
 from prunefl.system.version import VERSION
+from prunefl.wire.model_file import About, save_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

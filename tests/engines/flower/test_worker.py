@@ -175,7 +175,7 @@ def test_a_bug_in_training_is_the_clients_own_and_leaves_its_traceback(
     def fail(*_):
         raise bug
 
-    monkeypatch.setattr("prunefl.engines.flower.worker.follow", fail)
+    monkeypatch.setattr("prunefl.engines.flower.worker.handle", fail)
     ask(worker, hello(task))
     answer = ask(worker, seal(encode_order(first_order(task)[1], "r")))
     assert answer.kind == "error"

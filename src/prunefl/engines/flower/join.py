@@ -27,6 +27,7 @@ class ClientOptions:
         keys: the `client-I` folder that `prunefl keys` made; None for a federation without encryption.
         state: folder in which this client keeps its state.
         stay: wait for the next run when one is over.
+        personal_steps: steps that it trains the final model for itself, which is then written to `out`.
     """
 
     server: str
@@ -36,6 +37,8 @@ class ClientOptions:
     state: Path
     allowed: tuple[str, ...] = ()
     stay: bool = False
+    personal_steps: int = 0
+    out: Path | None = None
 
 
 def join(options: ClientOptions, say: Say) -> None:
@@ -100,7 +103,8 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
 def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     """Start the process that holds torch, the model and the data; what it says goes to the user."""
     place = [str(options.state), str(options.client), str(socket_path(options.state))]
-    arguments = ["prunefl.engines.flower.worker", *place, options.data, *options.allowed]
+    personal = [str(options.personal_steps), str(options.out.resolve()) if options.out else ""]
+    arguments = ["prunefl.engines.flower.worker", *place, options.data, *personal, *options.allowed]
     group.start("worker", arguments, show=True)
 
 

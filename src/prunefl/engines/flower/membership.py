@@ -23,7 +23,7 @@ class Member:
         overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
         last_seen: Unix time at which it was last heard of, 0 if never.
         refusals: how many of its updates were left out; `refusal` is why the last was.
-        accuracy: of the model that it evaluated last, on the samples that it holds out.
+        accuracy: of the model that it evaluated last, on the samples that it holds out; `personal`: of its own model.
     """
 
     client: int
@@ -39,6 +39,7 @@ class Member:
     refusals: int = 0
     refusal: str = ""
     accuracy: float | None = None
+    personal: float | None = None
 
 
 class Membership:

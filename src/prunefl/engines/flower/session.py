@@ -12,6 +12,7 @@ from prunefl.core.network import Network
 from prunefl.data import Federation
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
+from prunefl.engines.flower.personal import Personal
 from prunefl.local import make_backend
 from prunefl.local.measured import read_measured
 from prunefl.methods import build_method, known
@@ -34,12 +35,14 @@ class WorkerOptions:
         client: its number in the federation.
         data_dir: its data; "" for data/NAME. A server has no say in it.
         allowed: functions that a server may name here as its model, data or method, as package.module:function.
+        personal: a model of its own to make of the run's, or None.
     """
 
     folder: Path
     client: int
     data_dir: str = ""
     allowed: tuple[str, ...] = ()
+    personal: Personal | None = None
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ def _describe(member: "Member") -> dict[str, Any]:
         "refusal": member.refusal,
         "held_out": member.held_out,
         "accuracy": member.accuracy,
+        "personal": member.personal,
     }
 
 

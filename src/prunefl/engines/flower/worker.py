@@ -10,11 +10,17 @@ from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
+from prunefl.engines.flower.personal import (
+    Personal,
+    add_steps,
+    refuse_without_evaluation,
+    save_personal,
+)
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.local.measured import write_measured
-from prunefl.rounds.client import follow
+from prunefl.rounds.client import evaluate, handle
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
-from prunefl.rounds.scores import unpack_scores
+from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 from prunefl.system.memory import keep_freed_memory
@@ -62,6 +68,7 @@ class Worker:
         if problem:
             self._session = None
             raise SessionError(problem)
+        refuse_without_evaluation(self.options.personal, session.client)
         held_out = f", {split.num_held_out} more held out" if split.held_out else ""
         self._say(f"joined run {run} as client {self.options.client} with {samples} samples{held_out}")
         return Envelope(
@@ -78,21 +85,29 @@ class Worker:
                 return Envelope("state_wanted")
             session = self._open_session(run, config_text)
         order = decode_order(envelope, session.client.method)
-        evaluation = isinstance(order.work, EvaluationWork)
-        # the model after a round is sent to who may have taken part in it
-        state = session.store.before(order.round + 1 if evaluation else order.round)
         try:
-            reply, after = follow(order, session.client, state)
+            reply = self._train_or_evaluate(session, order)
         except WireError as error:
             if error.reason != "digest":
                 raise
             self._say(f"round {order.round}: {error}; asking for the whole state")
             return Envelope("state_wanted")
-        if not evaluation:
-            session.store.save(order.round, after)
         write_measured(self.options.folder, session.measured, session.run)
         self._say(_describe(order, reply))
         return encode_reply(reply)
+
+    def _train_or_evaluate(self, session: Session, order: Order) -> Reply:
+        """Return the reply to an order; training leaves a state behind, evaluation perhaps a personal model."""
+        if not isinstance(order.work, EvaluationWork):
+            reply, after = handle(order, session.client, session.store.before(order.round))
+            session.store.save(order.round, after)
+            return reply
+        # the model after a round is sent to who may have taken part in it
+        state, personal = session.store.before(order.round + 1), self.options.personal
+        reply, model = evaluate(order, add_steps(order.work, personal), session.client, state)
+        if place := save_personal(personal, session.client, model):
+            self._say(f"personal model written to {place}")
+        return reply
 
     def _end_run(self, envelope: Envelope) -> Envelope:
         self.ended = True
@@ -125,10 +140,11 @@ def _describe(order: Order, reply: Reply) -> str:
     """Return one line for the client's user: what came of an order."""
     if not isinstance(order.work, EvaluationWork):
         return f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
-    (score,) = unpack_scores(reply.scores, 1)
+    score, *personal = unpack_scores(reply.scores, len(reply.scores) // SCORE_BYTES)
+    own = f"; personal model: accuracy {personal[0].accuracy:.4f}" if personal else ""
     return (
         f"model after round {order.round}: accuracy {score.accuracy:.4f} on {score.samples} samples held out here, "
-        f"loss {score.loss:.4f}"
+        f"loss {score.loss:.4f}{own}"
     )
 
 
@@ -149,12 +165,13 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
+    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA STEPS OUT [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
-    options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed))
+    folder, client, socket_path, data_dir, steps, out, *allowed = sys.argv[1:]
+    personal = Personal(int(steps), Path(out)) if out else None
+    options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed), personal)
     # standard output is what `prunefl client` shows; the log is standard error
     worker = Worker(options, lambda words: print(words, flush=True))
     serve(worker, Path(socket_path))

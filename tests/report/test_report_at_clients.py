@@ -38,7 +38,9 @@ def untested(tested: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path) -> Path:
-    config = small_config(run={"rounds": 4, "method": "conventional"}, evaluation={"share": 0.2})
+    config = small_config(
+        run={"rounds": 4, "method": "conventional"}, evaluation={"share": 0.2, "personal_steps": 3}
+    )
     train(small_model(), small_clients(), test=small_data(80, 99), config=config, out=folder)
     return folder
 
@@ -66,6 +68,19 @@ def test_the_report_has_a_curve_beside_the_servers_and_a_table_of_the_spread(
     assert row[1:3] == ["4", "56"]
     assert row[3:] == [f"{100 * value:.2f}" for value in expected]
     assert head[5] == "Worst tenth (%)"
+    with (tmp_path / "tables" / "personal.csv").open() as file:
+        _, *rows = csv.reader(file)
+    expected_rows = [
+        [
+            client,
+            *(
+                f"{100 * right / of:.2f}"
+                for right, of in (last["by_client"][client], last["personal"][client])
+            ),
+        ]
+        for client in "0123"
+    ]
+    assert rows == expected_rows
 
 
 def test_curves_are_of_the_test_set_and_of_the_clients(tested: Path) -> None:
