@@ -11,7 +11,7 @@ from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.mailbox import Answer
 from prunefl.engines.flower.membership import Membership
 from prunefl.methods import Work
-from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply
 
 GOOD, SILENT, GARBAGE, NAN, STATE_WANTED = "good", "silent", "garbage", "nan", "state_wanted"
 ERROR, RUDE = "error", "rude"
@@ -44,6 +44,7 @@ class FakeMailbox:
     sent: list[tuple[int, Envelope]] = field(default_factory=list)
     due: list[tuple[float, Answer]] = field(default_factory=list)
     lives: list[float] = field(default_factory=list)
+    held_out: int = 0
 
     def list_online(self):
         return dict(self.since)
@@ -63,7 +64,8 @@ class FakeMailbox:
     def answer(self, node, envelope):
         client = node - 10
         if envelope.kind == "hello":
-            return (seal(Envelope("joined", {"client": client, "num_samples": 5 + client})),)
+            joined = {"client": client, "num_samples": 5 + client, "held_out": self.held_out}
+            return (seal(Envelope("joined", joined)),)
         if envelope.kind == "end":
             return (seal(envelope),)
         manner = self.manners[node]
@@ -245,6 +247,29 @@ def test_a_round_of_some_clients_asks_only_these(clock):
     replies = engine.carry(None, {2: orders(3)[2]})
     assert [reply.client for reply in replies] == [2]
     assert not mailbox.orders_to(10)
+
+
+def test_a_late_update_is_no_answer_to_the_evaluation_after_its_round(clock):
+    engine, mailbox, _membership, words = federation(clock, GOOD, GOOD, GOOD, deadline=10.0)
+    engine.wait_for_clients()
+    mailbox.delay[11] = 10.5
+    assert carried(engine, 3, 1) == [0, 2]
+    mailbox.delay[11] = 0.1
+    clock.sleep(5)
+    asked = {client: replace(order, work=EvaluationWork()) for client, order in orders(3, 1).items()}
+    replies = engine.carry(None, asked)
+    kinds = [envelope.values["work"]["kind"] for envelope in mailbox.orders_to(10)]
+    assert kinds == ["Work", "EvaluationWork"]
+    assert 1 not in {reply.client for reply in replies} or len(mailbox.orders_to(11)) == 2
+    assert any("its answer for round 1 came late" in line for line in words)
+
+
+@pytest.mark.parametrize("announced", [0, 7])
+def test_a_client_is_held_to_the_held_out_samples_that_it_announced(clock, announced):
+    engine, mailbox, _membership, _ = federation(clock, GOOD)
+    mailbox.held_out = announced
+    engine.wait_for_clients()
+    assert [reply.held_out for reply in engine.carry(None, orders(1))] == [announced]
 
 
 def test_a_clients_words_are_one_short_printable_line(clock):
