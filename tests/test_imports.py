@@ -12,10 +12,25 @@ import prunefl
 
 ROOT = Path(prunefl.__file__).parent
 
-ROOMS = (
-    "system config core wire data models devices local methods rounds engines runs "
-    "export measure report experiments commands"
-).split()
+ROOMS = [
+    "system",
+    "config",
+    "core",
+    "wire",
+    "data",
+    "models",
+    "devices",
+    "local",
+    "methods",
+    "rounds",
+    "engines",
+    "runs",
+    "export",
+    "measure",
+    "report",
+    "experiments",
+    "commands",
+]
 """Each may import from those before it, and from itself."""
 
 HOMES = {
