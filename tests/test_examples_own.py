@@ -33,14 +33,13 @@ def test_the_program_learns_and_prunes(name: str, capsys: pytest.CaptureFixture[
 def test_a_config_can_name_both() -> None:
     from prunefl import data, models
     from prunefl.config import from_tables
-    from prunefl.runs.api import build_model
 
     config = from_tables(
         {"data": {"name": "own_data:sensors", "clients": 8}, "model": {"name": "own_data:perceptron"}}
     )
     federation = data.load_configured(config)
     assert len(federation.clients) == 8
-    model = build_model(config, federation)
+    model = models.build_configured(config, federation.classes, federation.input_shape)
     models.check(model, classes=4, input_shape=(3, 32))
     with pytest.raises(ValueError, match=r"data\.clients=7, must be 8"):
         data.load("own_data:sensors", clients=7)

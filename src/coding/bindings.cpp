@@ -120,12 +120,15 @@ bool floats_into(Bytes data, bool refuse_negative, Array<float> values) {
   return copy_finite(data.data(), values.size(), refuse_negative, values.data());
 }
 
-nb::object bfloat16_encode(Floats values) {
+using EncodeHalf = bool (*)(const float *, size_t, uint8_t *);
+
+template <EncodeHalf encode>
+nb::object half_encode(Floats values) {
   nb::object out = nb::steal(new_bytes(2 * values.size()));
   bool good;
   {
     nb::gil_scoped_release release;
-    good = encode_bfloat16(values.data(), values.size(), data_of(out.ptr()));
+    good = encode(values.data(), values.size(), data_of(out.ptr()));
   }
   return good ? out : nb::none();
 }
@@ -185,7 +188,10 @@ NB_MODULE(_coding, m) {
         nb::arg("num_added"), nb::arg("base"), nb::arg("mask"), "Fills the mask; False if the bytes are no such change.");
   m.def("decode_float32", &floats_into, nb::arg("data"), nb::arg("refuse_negative"), nb::arg("values"),
         "Fills the values; False if one is NaN, infinite or, if so asked, negative.");
-  m.def("encode_bfloat16", &bfloat16_encode, nb::arg("values"), "Two bytes a value; None if a finite one overflows.");
+  m.def("encode_bfloat16", &half_encode<encode_bfloat16>, nb::arg("values"),
+        "Two bytes a value; None if a finite one overflows.");
+  m.def("encode_float16", &half_encode<encode_float16>, nb::arg("values"),
+        "Two bytes a value; None if a finite one overflows.");
   m.def("decode_bfloat16", &bfloat16_into, nb::arg("data"), nb::arg("values"), "Fills the values; False if not finite.");
   m.def("encode_int8", &int8_encode, nb::arg("values"), "Scales by block of 256, then one byte a value.");
   m.def("decode_int8", &int8_into, nb::arg("data"), nb::arg("values"), "Fills the values; False if they are not finite.");

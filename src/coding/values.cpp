@@ -6,6 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace coding {
 namespace {
 
@@ -39,6 +43,19 @@ float largest_magnitude(const float *values, size_t n) {
     uint32_t bits;
     std::memcpy(&bits, values + i, 4);
     top = std::max(top, bits & 0x7FFFFFFFu);
+  }
+  float result;
+  std::memcpy(&result, &top, 4);
+  return result;
+}
+
+float largest_finite(const float *values, size_t n) {
+  uint32_t top = 0;
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, 4);
+    bits &= 0x7FFFFFFFu;
+    top = std::max(top, bits < kExponent ? bits : 0u);
   }
   float result;
   std::memcpy(&result, &top, 4);
@@ -94,6 +111,46 @@ bool decode_bfloat16(const uint8_t *in, size_t n, float *values) {
     std::memcpy(values + i, &bits, 4);
   }
   return bad == 0;
+}
+
+namespace {
+
+// The nearest half, ties to even: by adding a power of two that pushes the lost bits out, as the hardware rounds.
+uint16_t nearest_half(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > kExponent) return static_cast<uint16_t>(sign | 0x7E00u);  // NaN
+  if (magnitude >= 0x477FF000u) return static_cast<uint16_t>(sign | 0x7C00u);
+  if (magnitude < 0x38800000u) {  // below the smallest normal half: steps of 2^-24
+    float shifted;
+    std::memcpy(&shifted, &magnitude, 4);
+    shifted += 0.5f;
+    std::memcpy(&bits, &shifted, 4);
+    return static_cast<uint16_t>(sign | (bits - 0x3F000000u));
+  }
+  return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13));
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx,f16c"))) size_t halves_by_eight(const float *values, size_t n, uint8_t *out) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(out + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(values + i), 0));
+  return i;
+}
+#endif
+
+}  // namespace
+
+bool encode_float16(const float *values, size_t n, uint8_t *out) {
+  size_t i = 0;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c")) i = halves_by_eight(values, n, out);
+#endif
+  for (; i < n; ++i) store(out + 2 * i, nearest_half(values[i]));
+  const float top = largest_finite(values, n);
+  return top < 65520.0f;  // what would round to infinity
 }
 
 size_t int8_bytes(size_t n) { return n + 4 * ((n + kBlock - 1) / kBlock); }

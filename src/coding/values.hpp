@@ -14,6 +14,9 @@ bool encode_bfloat16(const float *values, size_t n, uint8_t *out);
 // False if a value is NaN or infinite.
 bool decode_bfloat16(const uint8_t *in, size_t n, float *values);
 
+// out: each value as IEEE half, rounded to even. False if a finite value becomes infinite.
+bool encode_float16(const float *values, size_t n, uint8_t *out);
+
 size_t int8_bytes(size_t n);
 // out: the scales of all blocks (float32), then one signed byte a value, in [-127, 127].
 void encode_int8(const float *values, size_t n, uint8_t *out);

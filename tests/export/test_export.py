@@ -195,5 +195,5 @@ def test_bench_inference_times_every_density() -> None:
     assert min(t.dense_seconds for t in timings) > 0
     with pytest.raises(ValueError, match=r"--density 1\.5, must be > 0 and <= 1"):
         measure("lenet300100", [1.5], samples=2, repeats=1)
-    with pytest.raises(ValueError, match="--model lenet, must be one of"):
-        measure("lenet", [0.5], samples=2, repeats=1)
+    with pytest.raises(ValueError, match="--model='alexnet', must be one of"):
+        measure("alexnet", [0.5], samples=2, repeats=1)

@@ -18,6 +18,7 @@ from prunefl.methods import Chosen, Combined, Method, Steps, Update, Work, known
 from prunefl.rounds.answers import check_signatures
 from prunefl.rounds.server import start
 from prunefl.runs.api import train
+from prunefl.runs.runner import Run
 from prunefl.system.errors import PruneFLError
 from tasks import small_clients, small_config, small_data, small_federation, small_model, small_setup
 
@@ -40,9 +41,9 @@ def begin(patch: pytest.MonkeyPatch, make: Any) -> None:
     start(small_setup(small_federation(), small_config(run={"method": own(patch, make)})))
 
 
-def run(patch: pytest.MonkeyPatch, make: Any, out: Path | None = None) -> None:
+def run(patch: pytest.MonkeyPatch, make: Any, out: Path | None = None) -> Run:
     config = small_config(run={"method": own(patch, make), "rounds": 2, "workers": 1})
-    train(small_model(), small_clients(), test=small_data(20, 9), config=config, out=out)
+    return train(small_model(), small_clients(), test=small_data(20, 9), config=config, out=out)
 
 
 def full(network: Network, **changes: Any) -> Masks:
@@ -198,7 +199,9 @@ def test_a_method_that_answers_everything_by_itself_is_taken(monkeypatch: pytest
         combine=lambda self, work, start, updates, memory: Combined(updates[0].state, memory),
         next=lambda self, seen, *more: Chosen(seen.state.masks, seen.memory),
     )
-    run(monkeypatch, right)
+    finished = run(monkeypatch, right)
+    assert finished.finished
+    assert [record["clients"] for record in finished.records if record["kind"] == "round"] == [[0, 2]] * 2
 
 
 @pytest.mark.parametrize("name", known())

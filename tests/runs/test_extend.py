@@ -31,7 +31,10 @@ EXACT = {
     "the last round is like any other": (8, {}),
     "the last round would have reconfigured": (6, {}),
     "the last round would not have been evaluated": (7, {}),
-    "neither, by a round that went on collecting": (5, {"importance": {"window": 2}, "pruning": {"interval": 6}}),
+    "neither, by a round that went on collecting": (
+        5,
+        {"importance": {"window": 2}, "pruning": {"interval": 6}},
+    ),
     "int8 with feedback": (6, {"wire": {"precision": "int8", "importance": "log8"}}),
     "client selection": (6, {"training": {"participants": 2}}),
     "conventional": (7, {"run": {"method": "conventional"}}),
@@ -95,7 +98,11 @@ def test_a_schedule_over_all_rounds_is_refused_and_nothing_is_changed(tmp_path, 
 def test_rounds_that_did_not_collect_what_a_longer_run_needs_are_refused(tmp_path):
     sections = {"importance": {"window": "all"}, "pruning": {"interval": 2}}
     go(tmp_path, 4, sections)
-    refuse(tmp_path, sections, r"run.rounds=6, but after round 2 the run in .* did what only a run of 4 rounds does")
+    refuse(
+        tmp_path,
+        sections,
+        r"run.rounds=6, but after round 2 the run in .* did what only a run of 4 rounds does",
+    )
 
 
 def test_fewer_rounds_than_were_done_are_refused(tmp_path):

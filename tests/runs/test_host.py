@@ -41,7 +41,9 @@ def test_training_with_an_own_method_and_an_own_model_leaves_the_path_alone(monk
 
 
 def test_what_lies_in_the_working_folder_is_found_by_the_command_line_alone(monkeypatch, tmp_path):
-    (tmp_path / "beside.py").write_text("def method(config): raise ValueError('found it')\n")
+    (tmp_path / "beside.py").write_text(
+        "from prunefl import PruneFLError\n\n\ndef method(config):\n    raise PruneFLError('found it')\n"
+    )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="No module named 'beside'"):
         go(run={"method": "beside:method"})

@@ -9,6 +9,7 @@ from prunefl.wire.format import Bytes
 
 STATE_PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 IMPORTANCE_PRECISIONS = ("float32", "log8")
+HALVES = {"bfloat16": _coding.encode_bfloat16, "float16": _coding.encode_float16}
 
 
 def flat(name: str, array: Array) -> Array:
@@ -22,11 +23,13 @@ def encode(name: str, values: Array, precision: str) -> Bytes:
     """Return the bytes of the values of one layer."""
     if precision == "float32":
         return values.view(np.uint8)
-    if precision == "bfloat16":
-        return _refuse_overflow(name, values, _coding.encode_bfloat16(values), precision)
-    if precision == "float16":
-        with np.errstate(over="ignore"):
-            return _refuse_overflow(name, values, values.astype("<f2").tobytes(), precision)
+    if precision in HALVES:
+        half = HALVES[precision](values)
+        if half is None:
+            raise WireError(
+                "values", f"{name} holds {float(np.abs(values).max()):g}, too large for {precision}"
+            )
+        return np.frombuffer(half, np.uint8)
     coded = (_coding.encode_int8 if precision == "int8" else _coding.encode_log8)(values)
     if coded is None:
         raise WireError("values", f"{name} holds a negative importance")
@@ -55,13 +58,3 @@ def _decode_into(values: Array, data: Bytes, precision: str, refuse_negative: bo
         return _coding.decode_float32(data, refuse_negative, values)
     decoder = {"bfloat16": _coding.decode_bfloat16, "int8": _coding.decode_int8, "log8": _coding.decode_log8}
     return decoder[precision](data, values)
-
-
-def _refuse_overflow(name: str, exact: Array, coded: bytes | None, precision: str) -> Bytes:
-    """Return the coded bytes, unless a finite number became infinite on the way."""
-    if coded is not None and precision == "float16":
-        half = np.frombuffer(coded, "<f2")
-        coded = None if (np.isinf(half) & ~np.isinf(exact)).any() else coded
-    if coded is None:
-        raise WireError("values", f"{name} holds {float(np.abs(exact).max()):g}, too large for {precision}")
-    return np.frombuffer(coded, np.uint8)

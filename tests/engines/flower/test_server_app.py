@@ -6,6 +6,7 @@ import pytest
 
 from prunefl import config as settings
 from prunefl.engines.flower.server_app import make_server_app
+from prunefl.system.errors import PruneFLError
 
 
 @pytest.fixture
@@ -27,15 +28,17 @@ def test_a_run_is_given_what_its_options_name(context, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "kind", "words"),
     [
-        (ValueError("run.rounds=0"), r"^run\.rounds=0$"),
-        (KeyError("lost"), "^internal error of the server: KeyError: 'lost'$"),
+        (PruneFLError("run.rounds=0"), PruneFLError, r"^run\.rounds=0$"),
+        (OSError("no such disk"), OSError, "^no such disk$"),
+        (ValueError("lost"), RuntimeError, "^internal error of the server: ValueError: lost$"),
+        (KeyError("lost"), RuntimeError, "^internal error of the server: KeyError: 'lost'$"),
     ],
 )
-def test_a_bug_of_the_server_is_called_one(context, error, words):
+def test_a_bug_of_the_server_is_called_one(context, error, kind, words):
     def fail(*_):
         raise error
 
-    with pytest.raises((ValueError, RuntimeError), match=words):
+    with pytest.raises(kind, match=words):
         make_server_app(fail)("grid", context)

@@ -22,6 +22,7 @@ from prunefl.methods.prunefl import Collect
 from prunefl.rounds.client import Client, ClientState, handle
 from prunefl.rounds.server import begin_round, start, whole_order
 from prunefl.rounds.setup import prepare
+from prunefl.system.errors import PruneFLError
 
 CONFIG = {
     "run": {"method": "further-only", "rounds": 9},
@@ -186,7 +187,7 @@ def test_a_bug_in_training_is_the_clients_own_and_leaves_its_traceback(
     assert ask(worker, hello(task)).kind == "joined"
 
 
-@pytest.mark.parametrize("error", [ValueError("no such data"), OSError("no such disk"), MemoryError()])
+@pytest.mark.parametrize("error", [PruneFLError("no such data"), OSError("no such disk"), MemoryError()])
 def test_what_a_user_can_mend_is_told_in_one_line_without_a_traceback(
     task, worker, monkeypatch, caplog, error
 ):
@@ -196,6 +197,16 @@ def test_what_a_user_can_mend_is_told_in_one_line_without_a_traceback(
     monkeypatch.setattr("prunefl.engines.flower.session.load_task", fail)
     assert ask(worker, hello(task)) == Envelope("error", {"what": str(error) or "MemoryError"})
     assert not caplog.records
+
+
+def test_a_bug_in_loading_is_the_clients_own_and_leaves_its_traceback(task, worker, monkeypatch, caplog):
+    def fail(config):
+        raise ValueError("lost")
+
+    monkeypatch.setattr("prunefl.engines.flower.session.load_task", fail)
+    answer = ask(worker, hello(task))
+    assert answer.values["what"] == "internal error of this client, see its log: ValueError: lost"
+    assert str(caplog.records[0].exc_info[1]) == "lost"
 
 
 def test_the_end_of_a_run_ends_the_worker(worker):
