@@ -82,7 +82,8 @@ def check(
     _print_cut(cut_of(federation))
     samples = sum(len(client) for client in federation.clients)
     shape = "×".join(map(str, federation.input_shape))
-    sizes = f"{samples:,} training and {len(federation.test):,} test samples"
+    tested = "no" if federation.test is None else f"{len(federation.test):,}"
+    sizes = f"{samples:,} training and {tested} test samples"
     print(f"{sizes} of {shape}, {federation.classes} classes")
     print(f"cut: {federation.cut}")
 

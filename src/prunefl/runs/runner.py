@@ -68,13 +68,23 @@ class Run:
 
 
 def execute(
-    setup: Setup, engine: Engine, test: Samples, data: str, folder: Path, resume: bool, on_record: OnRecord
+    setup: Setup,
+    engine: Engine,
+    test: Samples | None,
+    data: str,
+    folder: Path,
+    resume: bool,
+    on_record: OnRecord,
 ) -> Run:
-    """Run all rounds that are left, leaving in `folder` what the README says a run leaves."""
+    """Run all rounds that are left, leaving in `folder` what the README says a run leaves.
+
+    Args:
+        test: what to evaluate on; without it records have no accuracy.
+    """
     opened = open_run(setup, engine, folder, resume)
     state, wall = opened.state, opened.wall
     rounds = run_rounds(setup, opened.state, engine)
-    evaluator = Evaluator(setup, test)
+    evaluator = None if test is None else Evaluator(setup, test)
     stop = False
     with RecordFile(folder / "records.jsonl", opened.record_bytes) as file:
         if not opened.record_bytes:
@@ -111,9 +121,9 @@ def execute(
     return Run(setup.network, state.sparse, records, folder, _finished(setup, state), opened.complaints)
 
 
-def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator) -> Record:
+def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator | None) -> Record:
     """Return accuracy and test loss where this round is one to evaluate."""
-    if outcome.round == 0 or not is_evaluated(state.round, setup.config):
+    if evaluator is None or outcome.round == 0 or not is_evaluated(state.round, setup.config):
         return {}
     accuracy, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
