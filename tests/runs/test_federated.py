@@ -9,6 +9,7 @@ from prunefl import config as settings
 from prunefl.engines.flower import mailbox
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import unseal
+from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions
 from prunefl.engines.flower.worker import Worker
 from prunefl.runs.api import run_config
@@ -68,7 +69,8 @@ class LocalGrid:
 
     def _worker(self, node):
         if self._restarts or node not in self._workers:
-            options = WorkerOptions(self._folder / f"client-{node - 1}", node - 1, allowed=(ANYTHING,))
+            folder, share = self._folder / f"client-{node - 1}", Share(node - 1)
+            options = WorkerOptions(folder, node - 1, share=share, allowed=(ANYTHING,))
             self._workers[node] = Worker(options, lambda words: None)
         return self._workers[node]
 

@@ -6,6 +6,7 @@ import pytest
 
 from prunefl import config as settings
 from prunefl.engines.flower.server_app import make_server_app
+from prunefl.system.errors import PruneFLError
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_run_is_given_what_its_options_name(context, tmp_path):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (ValueError("run.rounds=0"), r"^run\.rounds=0$"),
+        (PruneFLError("run.rounds=0"), r"^run\.rounds=0$"),
         (KeyError("lost"), "^internal error of the server: KeyError: 'lost'$"),
     ],
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import read_number
-from prunefl.engines.flower.envelope import EnvelopeError
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Mailbox
 
 
@@ -21,6 +21,7 @@ class Member:
         message: the message it has yet to answer, "" if none; `round` is the one it belongs to.
         overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
         last_seen: Unix time at which it was last heard of, 0 if never.
+        barred: why it cannot take part, "" if it can or has not been here.
         refusals: how many of its updates were left out; `refusal` is why the last was.
     """
 
@@ -33,6 +34,7 @@ class Member:
     round: int = -1
     overdue: bool = False
     last_seen: float = 0.0
+    barred: str = ""
     refusals: int = 0
     refusal: str = ""
 
@@ -84,9 +86,17 @@ class Membership:
         try:
             self._enter(node, since, answer)
         except EnvelopeError as error:
-            name = self._keys.get(node)
-            self._say(f"{'a node' if name is None else f'client {name}'} cannot take part: {error}")
+            self._bar(node, answer, str(error))
         return True
+
+    def _bar(self, node: int, answer: Answer, why: str) -> None:
+        """Say and remember why a node cannot take part, and let it know that this was heard."""
+        client = self._keys.get(node, answer.claimed_client)
+        self._say(f"{'a node' if client is None else f'client {client}'} cannot take part: {why}")
+        if client in self.members and not self.members[client].online:
+            self.members[client].barred, self.members[client].last_seen = why, time.time()
+        if answer.is_error:
+            self._mailbox.send({node: seal(Envelope("refused"))}, 60.0, "refused")
 
     def _enter(self, node: int, since: str, answer: Answer) -> None:
         """Make a node the client that it says it is, if it may be that one."""
@@ -94,10 +104,10 @@ class Membership:
         client, samples = read_number(values, "client", int), read_number(values, "num_samples", int)
         if self._keys and self._keys.get(node) != client:
             raise EnvelopeError(
-                f"it says --partition {client}, but its key is that of client {self._keys.get(node)}"
+                f"it says --client {client}, but its key is that of client {self._keys.get(node)}"
             )
         if client not in self.members:
-            raise EnvelopeError(f"it says --partition {client}, must be < data.clients={len(self.members)}")
+            raise EnvelopeError(f"it says --client {client}, must be < data.clients={len(self.members)}")
         if samples < 1:
             raise EnvelopeError(f"it has {samples} samples, must be >= 1")
         member = self.members[client]
@@ -112,5 +122,5 @@ class Membership:
             self._mailbox.forget(member.message)
         member.message, member.round = "", -1
         member.node, member.since, member.online, member.num_samples = node, since, True, samples
-        member.overdue, member.last_seen = False, time.time()
+        member.overdue, member.last_seen, member.barred = False, time.time(), ""
         self._say(f"client {member.client} joined with {samples} samples")

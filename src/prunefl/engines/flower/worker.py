@@ -10,6 +10,8 @@ from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
+from prunefl.engines.flower.own_data import Share
+from prunefl.engines.flower.processes import REFUSAL, REFUSED
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.local.measured import write_measured
 from prunefl.rounds.client import handle
@@ -20,31 +22,48 @@ from prunefl.wire import WireError
 log = logging.getLogger(__name__)
 
 
+ACKNOWLEDGED_SECONDS = 30.0
+"""How long a worker that cannot take part waits until the server has heard so."""
+
+
 class Worker:
-    """Answers envelopes. `ended` becomes True when the server says that the run is over."""
+    """Answers envelopes.
+
+    Attributes:
+        ended: the server says that the run is over, or has heard that this client cannot take part.
+        refusal: why it cannot, "" if it can.
+    """
 
     def __init__(self, options: WorkerOptions, say: Say) -> None:
         self.options, self._say = options, say
         self._session: Session | None = None
         self._kept = options.folder / "run.toml"
-        self.ended = False
+        self.ended, self.refusal = False, ""
         self._reopen_session()
 
     def answer(self, data: bytes) -> bytes:
         """Return the sealed answer to a sealed envelope; whatever goes wrong is told to the server in one line."""
         try:
             return seal(self._handle(unseal(data)))
-        except (EnvelopeError, WireError, SessionError) as error:
+        except SessionError as error:
+            self.refusal = str(error)
+            return seal(Envelope("error", {"what": one_line(str(error)), "client": self.options.client}))
+        except (EnvelopeError, WireError) as error:
             what = one_line(str(error))
         except Exception as error:
             # not the server's doing: the traceback stays here, where it can be looked into
             log.exception("internal error")
             what = one_line(f"internal error of this client, see its log: {type(error).__name__}: {error}")
         self._say(f"error: {what}")
-        return seal(Envelope("error", {"what": what}))
+        return seal(Envelope("error", {"what": what, "client": self.options.client}))
 
     def _handle(self, envelope: Envelope) -> Envelope:
-        handlers = {"hello": self._join_run, "order": self._follow_order, "end": self._end_run}
+        handlers = {
+            "hello": self._join_run,
+            "order": self._follow_order,
+            "end": self._end_run,
+            "refused": self._leave_run,
+        }
         if envelope.kind not in handlers:
             raise EnvelopeError(f"{envelope.kind!r} is not known here; are both sides of the same version?")
         return handlers[envelope.kind](envelope)
@@ -58,7 +77,10 @@ class Worker:
         if problem:
             self._session = None
             raise SessionError(problem)
+        self.refusal = ""
         self._say(f"joined run {run} as client {self.options.client} with {samples} samples")
+        for note in session.notes:
+            self._say(f"note: {note}")
         return Envelope("joined", {"client": self.options.client, "num_samples": samples})
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
@@ -90,6 +112,12 @@ class Worker:
         self._say("the run is over")
         return Envelope("end")
 
+    def _leave_run(self, envelope: Envelope) -> Envelope:
+        """The server has heard that this client cannot take part, or says so itself; an internal error may pass."""
+        self.refusal = self.refusal or one_line(str(envelope.values.get("why", "")))
+        self.ended = bool(self.refusal)
+        return Envelope("refused")
+
     def _open_session(self, run: str, config_text: str) -> Session:
         """Load data and network for a run, unless they are; the config is kept for a restart."""
         if self._session is not None and self._session.run == run:
@@ -120,7 +148,11 @@ def serve(worker: Worker, socket_path: Path) -> None:
     """Answer messages one at a time until the run is over."""
     with sockets.listen(socket_path) as server:
         while not worker.ended:
-            line, _ = server.accept()
+            server.settimeout(ACKNOWLEDGED_SECONDS if worker.refusal else None)
+            try:
+                line, _ = server.accept()
+            except TimeoutError:
+                return
             with line:
                 try:
                     sockets.send(line, worker.answer(sockets.receive(line)))
@@ -129,17 +161,20 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA [FUNCTION ...]`."""
+    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA SHARE [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    folder, client, socket_path, data_dir, *allowed = sys.argv[1:]
-    options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed))
+    folder, client, socket_path, data, share, *allowed = sys.argv[1:]
+    chosen = Share.parse(share) if share else None
+    options = WorkerOptions(Path(folder), int(client), data, chosen, tuple(allowed))
     # standard output is what `prunefl client` shows; the log is standard error
     worker = Worker(options, lambda words: print(words, flush=True))
     serve(worker, Path(socket_path))
     sys.stdout.flush()
-    os._exit(0)
+    if worker.refusal:
+        write_atomically(options.folder / REFUSAL, worker.refusal.encode())
+    os._exit(REFUSED if worker.refusal else 0)
 
 
 if __name__ == "__main__":
