@@ -8,6 +8,7 @@ from data_trees import contents
 
 from prunefl import data
 from prunefl.commands.configs import resolve
+from prunefl.data.samples import labels_of
 from prunefl.runs.api import run_config
 from tasks import ONE_ROUND
 
@@ -70,9 +71,10 @@ def test_a_run_leaves_own_clients_as_the_data_names_them(tmp_path: Path, base: l
     )
     said: list[str] = []
     record = run_config(config, tmp_path / "run", on_cut=said.append).records[0]
-    assert said == ["3 clients, as the data names them"] == [record["cut"]]
+    assert record["cut"] == "3 clients, as the data names them"
+    assert said == [f"{record['cut']}; no test set, so no accuracy (data.test=PATH gives one)"]
     assert record["clients"] == len(record["devices"]) == 3
-    assert [len(c) for c in data.load("folder-per-client", tmp_path / "own").clients] == [18, 27, 36]
+    assert [len(c) for c in data.load("folder-per-client", tmp_path / "own").clients] == [20, 30, 40]
     # what the run left is enough to go on with it
     assert run_config(resolve([], None, tmp_path / "run")[0], tmp_path / "run", resume=True).finished
 
@@ -186,15 +188,17 @@ def test_a_client_may_lack_a_class_that_another_has(tmp_path: Path) -> None:
     (tmp_path / "ann" / "c").mkdir()
     with pytest.raises(ValueError, match=r"ann/c: no images of this class to train on"):
         data.load("folder-per-client", tmp_path)
+    (tmp_path / "ann" / "c").rmdir()
     save(tmp_path / "bob" / "c" / "1.png", 1)
-    assert data.load("folder-per-client", tmp_path).classes == 3
+    federation = data.load("folder-per-client", tmp_path)
+    assert federation.names == ("a", "b", "c")
+    assert [len(np.unique(labels_of(share))) for share in federation.clients] == [2, 3]
 
 
 def test_too_little_data_to_hold_some_out_says_what_to_do(tmp_path: Path) -> None:
     client_images(tmp_path, "ann", 8)
-    client_images(tmp_path, "bob", 9)
     with pytest.raises(ValueError, match=r"too little to hold out .*: move the images into train/, and add"):
-        data.load("folder-per-client", tmp_path)
+        data.load("folder-per-class", tmp_path / "ann")
     write_csv(tmp_path, ["images/0.png,1,a", "images/1.png,0,b"], "file,label,client")
     with pytest.raises(ValueError, match="mark some rows as test in a column split"):
         data.load("csv", tmp_path)

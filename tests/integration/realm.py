@@ -24,6 +24,7 @@ class Realm:
 
     folder: Path
     config: Path
+    clients: int = 3
     port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -62,14 +63,15 @@ class Realm:
         self.start("server", "server", str(self.config), "--keys", str(self.folder / "keys"), *place, *more)
 
     def start_client(
-        self, client: int, folder: Path | None = None, name: str = ""
+        self, client: int, folder: Path | None = None, name: str = "", data: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a client with its own keys, or with others."""
+        """Start a client with its own keys, or with others; with its own data, or a share of the server's."""
         name = name or f"client-{client}"
         given = folder or self.folder / "keys" / f"client-{client}"
-        place = ["--server", self.address, "--partition", str(client), "--state", str(self.state(name))]
+        place = ["--server", self.address, "--client", str(client), "--state", str(self.state(name))]
+        own = ["--data", str(data)] if data else ["--share", f"{client}/{self.clients}"]
         return self.start(
-            name, "client", *place, *(["--keys", str(given)] if given.exists() else ["--insecure"])
+            name, "client", *place, *own, *(["--keys", str(given)] if given.exists() else ["--insecure"])
         )
 
     def state(self, name: str) -> Path:
@@ -149,7 +151,7 @@ def realm(folder: Path, config: str, clients: int = 3) -> Iterator[Realm]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(config)
     keys.make_keys(folder / "keys", ["localhost"], clients, days=2)
-    town = Realm(folder, folder / "config.toml")
+    town = Realm(folder, folder / "config.toml", clients)
     try:
         yield town
     finally:

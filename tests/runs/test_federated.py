@@ -13,6 +13,7 @@ from prunefl.engines.flower import mailbox
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_task
 from prunefl.engines.flower.worker import Worker
@@ -83,7 +84,8 @@ class LocalGrid:
     def _worker(self, node):
         if self._restarts or node not in self._workers:
             folder, personal = self._folder / f"client-{node - 1}", self._personal.get(node - 1)
-            options = WorkerOptions(folder, node - 1, allowed=(ANYTHING,), personal=personal)
+            share = Share(node - 1)
+            options = WorkerOptions(folder, node - 1, share=share, allowed=(ANYTHING,), personal=personal)
             self._workers[node] = Worker(options, self.words.append)
         return self._workers[node]
 

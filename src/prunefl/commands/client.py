@@ -10,11 +10,28 @@ from prunefl.system.errors import PruneFLError
 
 def client(
     server: Annotated[str, typer.Option(help="HOST:PORT of the server.")],
-    partition: Annotated[
-        int, typer.Option(help="Number of this client, from 0: which share of the data is its own.")
-    ],
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--client",
+            "--partition",
+            help="Number of this client, from 0: the one that its key was made for. Without it, that of the "
+            "folder in --keys (client-I) or of --share I/N.",
+        ),
+    ] = None,
     data: Annotated[
-        str, typer.Option(help="Folder with the data; without it data/NAME, and built-in data needs none.")
+        str,
+        typer.Option(
+            help="This client's own samples, all of them: a folder with a folder per class, a CSV index, an .npz file, "
+            "package.module:function, or the folder of a data set that the server's config names."
+        ),
+    ] = "",
+    share: Annotated[
+        str,
+        typer.Option(
+            help="I/N: take share I of N, cut as the simulator cuts it, of --data or of the data that the server's "
+            "config names; to try a federation on one machine."
+        ),
     ] = "",
     keys: Annotated[
         Path | None, typer.Option(help="This client's folder made by `prunefl keys`: client-I.")
@@ -37,9 +54,14 @@ def client(
 ) -> None:
     """Join a federation, train when asked, and come back after any interruption.
 
-    The server sends the settings; the data stays here.
+    The server sends the settings; the data stays here. All of --data is trained on, and nothing else. Its classes are
+    matched with the server's by name: it may lack some, but one that the server does not know is refused.
 
-    Example: prunefl client --server pi-server.local:9092 --partition 0 --keys client-0 --data ~/femnist
+    Examples:
+
+      prunefl client --server pi-server.local:9092 --keys client-0 --data ~/images
+
+      prunefl client --server localhost:9092 --insecure --share 0/3
     """
     from prunefl.engines.flower import require_flower
 
@@ -56,9 +78,20 @@ def client(
         raise PruneFLError(f"--personal-steps {personal_steps}, must be >= 0")
     if bool(personal_steps) != (out is not None):
         raise PruneFLError("--personal-steps N and --out FILE belong together; give both or neither")
-    if partition < 0:
-        raise PruneFLError(f"--partition {partition}, must be >= 0")
-    folder = state or Path("runs") / f"client-{partition}"
-    allowed = tuple(allow or ())
-    options = ClientOptions(server, partition, data, keys, folder, allowed, stay, personal_steps, out)
+    chosen, allowed = _number(number, share, keys), tuple(allow or ())
+    folder = state or Path("runs") / f"client-{chosen}"
+    options = ClientOptions(server, chosen, data, keys, folder, share, allowed, stay, personal_steps, out)
     join(options, typer.echo)
+
+
+def _number(given: int | None, share: str, keys: Path | None) -> int:
+    """Return which client this is: as it says, or as its key's folder or its share does."""
+    named = keys.resolve().name.removeprefix("client-") if keys else ""
+    if given is None:
+        words = named if named.isdecimal() else share.partition("/")[0]
+        if not words.isdecimal():
+            raise PruneFLError("--client I is missing: the number of this client, from 0")
+        given = int(words)
+    if given < 0:
+        raise PruneFLError(f"--client {given}, must be >= 0")
+    return given

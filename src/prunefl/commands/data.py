@@ -1,4 +1,4 @@
-"""`prunefl data get` and `prunefl data check`: bring data into a folder, and see what is in it."""
+"""`prunefl data get`, `check` and `describe`: bring data into a folder, see what is in it, tell a server what it is."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,9 +82,27 @@ def check(
     _print_cut(cut_of(federation))
     samples = sum(len(client) for client in federation.clients)
     shape = "×".join(map(str, federation.input_shape))
-    sizes = f"{samples:,} training and {len(federation.test):,} test samples"
+    tested = "no" if federation.test is None else f"{len(federation.test):,}"
+    sizes = f"{samples:,} training and {tested} test samples"
     print(f"{sizes} of {shape}, {federation.classes} classes")
     print(f"cut: {federation.cut}")
+
+
+@app.command()
+def describe(
+    path: Annotated[Path, typer.Argument(help="a client's folder, CSV index or .npz file")],
+    clients: Annotated[int, typer.Option(min=0, help="how many clients will take part")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="as data.size: images are resized to this side")] = 0,
+) -> None:
+    """Print the data section of a server's config, from the data of one client that has every class.
+
+    Reads all of it, as a client would. Classes that only other clients have are to be added by hand.
+
+    Example: prunefl data describe ~/images --clients 5 > task.toml
+    """
+    from prunefl.data.describe import describe_task
+
+    print(describe_task(path, clients, size), end="")
 
 
 def _print_parts(parts: "list[Part]") -> None:

@@ -36,5 +36,5 @@ def keys(
     typer.echo(f"server: prunefl server CONFIG --keys {folder}")
     typer.echo(
         f"client 0, after copying {folder}/client-0 to it: "
-        f"prunefl client --server HOST:9092 --partition 0 --keys client-0 --data DIR"
+        f"prunefl client --server HOST:9092 --keys client-0 --data DIR"
     )

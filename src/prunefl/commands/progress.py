@@ -99,10 +99,18 @@ class Lines(Screen):
 
     def show(self, record: Record) -> None:
         super().show(record)
-        if record["kind"] == "initial" or "accuracy" in record or "evaluation" in record:
+        # a run without a test set is told of as often as one with
+        if (
+            record["kind"] == "initial"
+            or record["round"] % self.config.run.eval_every == 0
+            or self._is_last(record)
+        ):
             name = "initial pruning" if record["kind"] == "initial" else f"round {record['round']}"
             said = "  ".join(f"{key} {value}" for key, value in self.parts(record).items())
             print(f"{name:>15}  {said}", file=sys.stderr, flush=True)
+
+    def _is_last(self, record: Record) -> bool:
+        return bool(record["round"] >= self.config.run.rounds)
 
     def show_pass(self, done: int, most: int, density: float) -> None:
         if done % 50 == 0:
@@ -186,7 +194,7 @@ def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
         total, accuracy = last["total"], final_accuracy(records)
         row = [
             name,
-            _percent(accuracy),
+            "no test set" if accuracy is None else _percent(accuracy),
             *([_percent(found.get(key)) for key in ("accuracy", "worst_tenth")] if any(at_clients) else []),
             f"{last['density']:.1%}",
             spoken_bytes(total["bytes_up"] + total["bytes_down"]),

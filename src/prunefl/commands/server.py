@@ -39,7 +39,14 @@ def server(
     Clients may come late, die and come back: a round is finished with a quorum of them (server.quorum) at its
     deadline (server.deadline). A server that was stopped or killed goes on with --resume.
 
-    Example: prunefl server configs/flower.toml --keys federation --out runs/pis
+    The server needs no samples: with data.name=at-clients the config says the classes, the shape of a sample and how
+    many clients there are; `prunefl data describe FOLDER` prints that section. data.test=PATH is a test set of its own.
+
+    Examples:
+
+      prunefl server task.toml model.name=conv2 data.clients=5 --keys federation
+
+      prunefl server configs/flower.toml --keys federation --out runs/pis
     """
     from prunefl.engines.flower import require_flower
 

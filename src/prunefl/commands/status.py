@@ -31,8 +31,7 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
     """Return the status as lines of text."""
     head = (
         f"{content['phase']}: round {content['round']} of {content['rounds']}, "
-        f"density {content['density']:.4f}, "
-        f"{_describe_accuracy(content)}"
+        f"density {content['density']:.4f}, {_accuracy(content)}{_describe_accuracy(content)}"
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
@@ -43,13 +42,12 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{column} {'left out':>8}  last refusal"
     ]
     for node in content["nodes"]:
-        state = "overdue" if node["overdue"] else "there" if node["online"] else "away"
         heard = f"{now - node['last_seen']:.0f} s ago" if node["last_seen"] else "never"
         column = _cell(node.get("accuracy")) if evaluated else ""
         column += _cell(node.get("personal")) if personal else ""
         rows.append(
-            f"{node['client']:>6}  {state:<8} {heard:>11} {node['samples']:>8}{column} {node['left_out']:>8}  "
-            f"{node['refusal'][:60]}"
+            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {node['samples']:>8}{column} {node['left_out']:>8}  "
+            f"{node['refusal']}".rstrip()
         )
     return [head, *rows]
 
@@ -63,6 +61,20 @@ def _describe_accuracy(content: dict[str, Any]) -> str:
     if content.get("clients_accuracy") is None:
         return ""
     return f"accuracy at the clients {content['clients_accuracy']:.4f} (worst tenth {content['worst_tenth']:.4f}), "
+
+
+def _state(node: dict[str, Any]) -> str:
+    if node.get("barred") and not node["online"]:
+        return "refused"
+    return "overdue" if node["overdue"] else "there" if node["online"] else "away"
+
+
+def _accuracy(content: dict[str, Any]) -> str:
+    """Return the last accuracy on the server's test set, in words."""
+    if not content.get("has_test", True):
+        return "no test set at the server, "
+    accuracy = content.get("accuracy")
+    return "" if accuracy is None else f"accuracy {accuracy:.4f}, "
 
 
 def _megabytes(num_bytes: int) -> str:

@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass
 
-from prunefl.config.settings import at_least, below_one, between, one_of, positive, setting, share, window
+from prunefl.config.settings import (
+    at_least,
+    below_one,
+    between,
+    distinct,
+    one_of,
+    positive,
+    setting,
+    share,
+    sides,
+    window,
+)
 from prunefl.system.errors import PruneFLError
 
 
@@ -36,7 +47,9 @@ class DataSettings:
     """Which data, and how it is divided among clients."""
 
     name: str = setting(
-        "digits", "digits, mnist, femnist, cifar10, imagenet100, celeba, or your own: see docs/data.md"
+        "digits",
+        "digits, mnist, femnist, cifar10, imagenet100, celeba, your own (see docs/data.md), or at-clients: "
+        "each brings its own, the server has none",
     )
     dir: str = setting("", "folder that holds the files; '': data/NAME", free="to resume")
     partition: str = setting(
@@ -50,6 +63,15 @@ class DataSettings:
         "", "folder for decoded images; '': beside the data, or $PRUNEFL_CACHE", free="to resume"
     )
     shards: int = setting(2, "label shards a client, for the shards partition", at_least(1))
+    classes: tuple[str, ...] = setting(
+        (), "names of all classes, in order; []: those of the data", distinct()
+    )
+    shape: tuple[int, ...] = setting(
+        (), "of a sample: [channels, height, width]; []: that of the data", sides()
+    )
+    test: str = setting(
+        "", "folder or file whose samples are all for testing; '': the data's own test set, if any"
+    )
 
 
 @dataclass(frozen=True)

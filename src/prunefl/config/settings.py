@@ -50,6 +50,14 @@ def window() -> Rule:
     )
 
 
+def distinct() -> Rule:
+    return Rule(lambda values: len(set(values)) == len(values) and all(values), "must be names that differ")
+
+
+def sides() -> Rule:
+    return Rule(lambda values: all(value >= 1 for value in values), "must be whole numbers >= 1")
+
+
 _ANY = Rule(lambda value: True, "")
 
 
@@ -89,8 +97,11 @@ def _convert(value: Any, kind: Any) -> Any:
     if isinstance(kind, types.UnionType):
         return next((made for option in kind.__args__ if (made := _convert(value, option)) is not None), None)
     if typing.get_origin(kind) is tuple:
-        texts = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-        return tuple(value) if texts else None
+        item_kind = typing.get_args(kind)[0]
+        fits = isinstance(value, list | tuple) and all(
+            _convert(item, item_kind) is not None for item in value
+        )
+        return tuple(value) if fits else None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
@@ -101,7 +112,10 @@ def _spoken(kind: Any) -> str:
     if isinstance(kind, types.UnionType):
         return " or ".join(_spoken(option) for option in kind.__args__)
     if typing.get_origin(kind) is tuple:
-        return 'a list of texts, such as ["a", "b"]'
+        texts = typing.get_args(kind)[0] is str
+        return (
+            'a list of texts, such as ["a", "b"]' if texts else "a list of whole numbers, such as [3, 32, 32]"
+        )
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
 
 

@@ -1,5 +1,6 @@
 """A user's own arrays: a NumPy .npz file with inputs, labels and, if there are any, clients."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from prunefl.data.transform import as_float, to_unit
 from prunefl.system.errors import PruneFLError
 
 
-def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
+def npz(file: Path | None, hold_out: bool = True) -> Source:
     """Return the data of an .npz file: x_train, y_train and, if you like, client_train, x_test, y_test.
 
     Inputs are uint8 (scaled to 0..1) or float (taken as they are), shape (samples, ...); images without a
@@ -22,7 +23,7 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
     if file is None or not file.is_file():
         raise PruneFLError(f"data.dir={str(file or '')!r}, must be an .npz file")
     arrays = _read(file)
-    train = _images(file, arrays, "train")
+    train, test = _images(file, arrays, "train"), None
     group_of = _clients(file, arrays, len(train))
     classes = _classes(file, train.labels)
     if "x_test" in arrays or "y_test" in arrays:
@@ -32,15 +33,28 @@ def npz(file: Path | None, cache_folder: Path | None = None) -> Source:
             raise PruneFLError(
                 f"{file}: x_test is {test.pixels.shape}, must match x_train's {train.pixels.shape}"
             )
-    else:
+    elif hold_out:
         groups = train.labels if group_of is None else group_of
         is_test = held_out(groups, file, "add the arrays x_test and y_test")
         train, test = train.take(~is_test), train.take(is_test)
         group_of = None if group_of is None else group_of[train.rows]
-    taught, tested = (split.labels[split.rows] for split in (train, test))
-    refuse_untaught(file, np.setdiff1d(tested, taught).tolist())
+    if test is not None:
+        taught, tested = (split.labels[split.rows] for split in (train, test))
+        refuse_untaught(file, np.setdiff1d(tested, taught).tolist())
     kind = ("client", "client", 0) if group_of is not None else ("", "iid", 10)
     return Source("npz", train, test, classes, tuple(train.pixels.shape[1:]), group_of, *kind)
+
+
+def npz_split(file: Path, split: str) -> tuple[Images, tuple[str, ...]]:
+    """Return all samples of x_SPLIT and y_SPLIT and the names of their labels: the numbers that occur in y_SPLIT."""
+    images = _images(file, _read(file), split)
+    held, labels = np.unique(images.labels, return_inverse=True)
+    return replace(images, labels=labels), tuple(map(str, held.tolist()))
+
+
+def npz_has(file: Path, split: str) -> bool:
+    """Return whether the file has inputs of this split."""
+    return f"x_{split}" in _read(file)
 
 
 def _classes(file: Path, labels: Ints) -> int:

@@ -18,6 +18,10 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 MAX_PIXELS = 100_000_000
 
 
+class Unfit(PruneFLError):
+    """A whole image that cannot become pixels without guessing."""
+
+
 def is_image(path: Path) -> bool:
     """Return whether the name is that of an image."""
     return path.suffix.lower() in ENDINGS
@@ -85,6 +89,8 @@ def _opened(source: Path | BinaryIO, name: str, read: Callable[[Any], T]) -> T:
             return read(image)
     except FileNotFoundError as error:
         raise PruneFLError(f"{name}: no such image: get it again, or take it off its list") from error
+    except Unfit as error:
+        raise PruneFLError(f"{name}: {error}") from None
     # Pillow raises whatever the decoder of the day raises: SyntaxError for PNG, struct.error for TIFF, ...
     except Exception as error:
         reason = " ".join(str(error).split())
@@ -97,11 +103,18 @@ def _array(image: Any, channels: int, width: int, height: int) -> Array:
 
     if _is_deep(image):
         image = Image.fromarray(_eight_bits(np.asarray(image)))
+    _refuse_transparency(image)
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = np.asarray(image).reshape(height, width, channels)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _refuse_transparency(image: Any) -> None:
+    """Refuse pixels that are seen through: which colour they have depends on what is behind them."""
+    if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema()[0] < 255:
+        raise Unfit("has transparent pixels: put it on a background (flatten it), or delete it")
 
 
 def _is_deep(image: Any) -> bool:

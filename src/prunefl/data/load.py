@@ -1,42 +1,23 @@
 """From the data section of a config to clients and a test set."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from difflib import get_close_matches
 from pathlib import Path
+from typing import cast
 
 from prunefl.config import Config
 from prunefl.core.randomness import Ints, Stream, derived_seed
 from prunefl.data import partition as cuts
-from prunefl.data.arrays import npz
-from prunefl.data.celeba import celeba
-from prunefl.data.cifar10 import cifar10
-from prunefl.data.digits import digits
+from prunefl.data.check import recognise
+from prunefl.data.client_folders import NAME as FOLDERS
+from prunefl.data.client_folders import client_folders
 from prunefl.data.federation import Federation, Source, checked
-from prunefl.data.femnist import femnist
-from prunefl.data.imagenet100 import imagenet100
-from prunefl.data.mnist import mnist
-from prunefl.data.own import csv_index, folder_per_class, folder_per_client
+from prunefl.data.listed import ImageOptions
+from prunefl.data.mine import bring_test
+from prunefl.data.samples import Cuttable, Elsewhere, Samples, relabelled
+from prunefl.data.sources import AT_CLIENTS, source_of
+from prunefl.data.task import Task, number_classes, refuse_shape
 from prunefl.system.errors import PruneFLError
-from prunefl.system.plugins import own_function
-
-Loader = Callable[..., Source]
-"""From the data folder and the cache folder (either may be None) to a data set."""
-
-LOADERS: Mapping[str, Loader] = {
-    "digits": digits,
-    "mnist": mnist,
-    "femnist": femnist,
-    "cifar10": cifar10,
-    "imagenet100": imagenet100,
-    "celeba": celeba,
-    "folder-per-client": folder_per_client,
-    "folder-per-class": folder_per_class,
-    "csv": csv_index,
-    "npz": npz,
-}
-FETCHED = ("mnist", "femnist", "cifar10", "imagenet100", "celeba")
-RESIZED = ("folder-per-client", "folder-per-class", "csv")
 
 KNOWN = ("writer", "person", "client")
 DRAWN = ("iid", "dirichlet", "shards")
@@ -54,11 +35,14 @@ def load(
     size: int = 0,
     augment: bool = True,
     cache: str | Path | None = None,
+    classes: Sequence[str] = (),
+    shape: Sequence[int] = (),
+    test: str | Path = "",
 ) -> Federation:
     """Return a data set cut into clients; whatever is wrong with the files is found here, before training.
 
     Args:
-        name: one of LOADERS, or `package.module:function`, a function from `dir` to a Federation or Source.
+        name: one of NAMES, or `package.module:function`, a function from `dir` to a Federation or Source.
         dir: the folder of its files (`prunefl data get` makes it); data/NAME when not given.
         partition: "writer", "person" or "client" (what the data knows), "iid", "dirichlet" or "shards";
             "" for the data set's own.
@@ -69,22 +53,75 @@ def load(
         size: side that own images are resized to; 0 keeps them as they are.
         augment: whether training samples are augmented where the data set's recipe says so.
         cache: where decoded images are kept; beside the data, or in the user's cache, when not given.
+        classes: the names of all classes, in order, for data that may lack some; () for those of the data.
+        shape: of a sample; () for that of the data.
+        test: a folder or file that is the test set, whole; "" for the data's own, or what is held out of it.
     """
-    source = source_of(name, dir, cache, size)
-    if isinstance(source, Federation):
-        if clients not in (0, len(source.clients)):
-            held = len(source.clients)
-            raise PruneFLError(f"data.clients={clients}, must be {held}, which is how many {name} made")
-        if partition or size:
-            raise PruneFLError(
-                f"data.partition={partition!r}, data.size={size}: {name} has cut its data itself, leave both out"
-            )
-        words = source.cut or f"{len(source.clients)} clients, as {name} makes them"
-        return checked(replace(source, cut=words))
+    task, options = Task(tuple(classes), tuple(shape)), ImageOptions(size, (), Path(cache) if cache else None)
+    made = _as_made(name, dir, partition, clients, task, options, hold_out=not test)
+    if isinstance(made, Source):
+        made = _federated(
+            made if augment else replace(made, train=made.train.plain()),
+            partition,
+            clients,
+            alpha,
+            shards,
+            seed,
+        )
+    if test:
+        agreed = Task(made.names, made.input_shape)
+        made = replace(made, test=bring_test(Path(test), agreed, options))
+    return checked(made)
+
+
+def _federated(
+    source: Source, partition: str, clients: int, alpha: float, shards: int, seed: int
+) -> Federation:
+    """Return a data set cut into clients."""
     shares, words = _cut(source, partition or source.partition, clients, alpha, shards, seed)
-    train = source.train if augment else source.train.plain()
-    parts = [train.take(rows) for rows in shares]
-    return checked(Federation(parts, source.test, source.classes, source.input_shape, source.name, words))
+    parts = [source.train.take(rows) for rows in shares]
+    classes, shape = source.classes, source.input_shape
+    return Federation(parts, source.test, classes, shape, source.name, words, source.names)
+
+
+def _as_made(
+    name: str,
+    dir: str | Path | None,
+    partition: str,
+    clients: int,
+    task: Task,
+    options: ImageOptions,
+    hold_out: bool,
+) -> Source | Federation:
+    """Return a data set before it is cut, or clients where the data has them and nobody wants them otherwise."""
+    if name == FOLDERS and partition in ("", "client"):
+        federation = client_folders(Path(dir) if dir else None, task, options)
+        if clients in (0, len(federation.clients)):
+            return federation
+    source = source_of(name, dir, replace(options, shape=task.shape), hold_out)
+    refuse_shape(source.input_shape, task.shape, name)
+    if isinstance(source, Source):
+        return _with_classes(source, task.classes or source.names)
+    held = len(source.clients)
+    if clients not in (0, held):
+        raise PruneFLError(f"data.clients={clients}, must be {held}, which is how many {name} made")
+    if partition or options.size:
+        raise PruneFLError(
+            f"data.partition={partition!r}, data.size={options.size}: {name} has cut its data itself, leave both out"
+        )
+    if task.classes and task.classes != source.names:
+        raise PruneFLError(
+            f"data.classes={list(task.classes)}, must be {list(source.names)}, those of {name}"
+        )
+    return replace(source, cut=source.cut or f"{held} clients, as {name} makes them")
+
+
+def _with_classes(source: Source, classes: tuple[str, ...]) -> Source:
+    """Return the data set labelled by these classes, of which it may lack some."""
+    numbers = number_classes(source.names, classes, f"data.name={source.name!r}")
+    train = cast(Cuttable, relabelled(source.train, numbers))
+    test = None if source.test is None else cast(Cuttable, relabelled(source.test, numbers))
+    return replace(source, train=train, test=test, classes=len(classes), names=classes)
 
 
 def load_configured(config: Config) -> Federation:
@@ -92,43 +129,43 @@ def load_configured(config: Config) -> Federation:
     return load(**asdict(config.data), seed=derived_seed(config.run.seed, "partition"))
 
 
-def source_of(
-    name: str, dir: str | Path | None = None, cache: str | Path | None = None, size: int = 0
-) -> Source | Federation:
-    """Return a data set before it is cut, or one that its own function has cut."""
-    folder, cache_folder = (Path(path) if path else None for path in (dir, cache))
-    if ":" in name:
-        return _own_source(name, folder)
-    if name not in LOADERS:
-        near = get_close_matches(name, LOADERS, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        known = ", ".join(LOADERS)
-        raise PruneFLError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
-    if size and name not in RESIZED:
-        raise PruneFLError(f"data.size={size}, must be 0 for {name}: only own images are resized")
-    if folder is None and name in FETCHED:
-        folder = _usual_folder(name)
-    return LOADERS[name](folder, cache_folder, **({"size": size} if size else {}))
+def load_for_server(config: Config) -> Federation:
+    """Return the data as a server of real clients needs it: with no sample but those of a test set, if it may be."""
+    settings = config.data
+    if settings.name != AT_CLIENTS:
+        return load_configured(config)
+    for key, form in (("classes", '["a", "b"]'), ("shape", "[3, 32, 32]"), ("clients", "3")):
+        if not getattr(settings, key):
+            raise PruneFLError(
+                f"data.{key} is not set, must be given with data.name={AT_CLIENTS!r}, such as {key} = {form} "
+                "(prunefl data describe FOLDER prints it)"
+            )
+    task = Task(settings.classes, settings.shape)
+    options = ImageOptions(settings.size, (), Path(settings.cache) if settings.cache else None)
+    test = bring_test(Path(settings.test), task, options) if settings.test else None
+    words = f"{settings.clients} clients, each with its own data"
+    clients: list[Samples] = [Elsewhere()] * settings.clients
+    return Federation(clients, test, len(task.classes), task.shape, AT_CLIENTS, words, task.classes)
 
 
-def _usual_folder(name: str) -> Path:
-    """Return where `prunefl data get` is told to put a data set, if it is there."""
-    folder = Path("data") / name
-    if not folder.is_dir():
-        raise PruneFLError(
-            f"data.dir is not set and there is no {folder}: prunefl data get {name} --dir {folder} "
-            "(or give data.dir=DIR)"
-        )
-    return folder
-
-
-def _own_source(spec: str, folder: Path | None) -> Source | Federation:
-    """Return what a user's function makes of the folder."""
-    source = own_function("data.name", spec)(folder)
-    if not isinstance(source, Source | Federation):
-        kind = type(source).__name__
-        raise PruneFLError(f"data.name={spec!r}, must return a prunefl.data.Federation or Source, got {kind}")
-    return source
+def load_for_share(config: Config) -> Federation:
+    """Return the data as the simulator cuts it, for a client that wants a share of it: there is no test set."""
+    settings = config.data
+    if settings.name == AT_CLIENTS:
+        if not settings.dir:
+            raise PruneFLError(
+                "--share needs --data PATH: the data of which to take a share, as the server has none"
+            )
+        settings = replace(settings, name=recognise(Path(settings.dir)))
+    task, options = Task(settings.classes, settings.shape), ImageOptions(settings.size)
+    made = _as_made(
+        settings.name, settings.dir, settings.partition, settings.clients, task, options, not settings.test
+    )
+    if isinstance(made, Source):
+        seed = derived_seed(config.run.seed, "partition")
+        cut = (settings.partition, settings.clients, settings.alpha, settings.shards, seed)
+        made = _federated(made, *cut)
+    return checked(replace(made, test=None))
 
 
 def _cut(

@@ -6,50 +6,65 @@ from pathlib import Path
 
 from prunefl.data.decode import is_image
 from prunefl.data.federation import Source
-from prunefl.data.listed import Listed, source_from
+from prunefl.data.listed import ImageOptions, Listed, label_names, source_from
 from prunefl.system.errors import PruneFLError
 
 COLUMNS = ("file", "label")
 
 
-def folder_per_class(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
+def folder_per_class(folder: Path | None, options: ImageOptions, hold_out: bool = True) -> Source:
     """Return the images of `CLASS/*`, or of `train/CLASS/*` and `test/CLASS/*`; cut by a drawn partition."""
-    folder = _need_folder(folder)
-    splits = _splits(folder)
-    listed = [entry for split, home in splits for entry in _classes(home, "", split)]
-    _refuse_empty(_folders(splits[0][1], "class"), listed)
-    return source_from("folder-per-class", listed, folder, cache_folder, size)
+    folder = need_folder(folder)
+    return source_from("folder-per-class", list_classes(folder), folder, options, hold_out)
 
 
-def folder_per_client(folder: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
-    """Return the images of `CLIENT/CLASS/*`, or of `train/CLIENT/CLASS/*` and `test/CLASS/*`."""
-    folder = _need_folder(folder)
-    listed: list[Listed] = []
-    classes: list[Path] = []
-    for split, home in _splits(folder):
-        if split == "test":
-            listed += _classes(home, "", split)
-            continue
-        for client in _folders(home, "client"):
-            listed += _classes(client, client.name, split)
-            classes += _folders(client, "class")
-    _refuse_empty(classes, listed)
-    return source_from("folder-per-client", listed, folder, cache_folder, size)
+def folder_per_client(folder: Path | None, options: ImageOptions, hold_out: bool = False) -> Source:
+    """Return the images of `CLIENT/CLASS/*`, or of `train/CLIENT/CLASS/*` and `test/CLASS/*`, all in one."""
+    folder = need_folder(folder)
+    clients, test = list_clients(folder)
+    listed = [entry for entries in clients.values() for entry in entries] + test
+    return source_from("folder-per-client", listed, folder, options, hold_out=False)
 
 
-def csv_index(file: Path | None, cache_folder: Path | None = None, size: int = 0) -> Source:
+def csv_index(file: Path | None, options: ImageOptions, hold_out: bool = True) -> Source:
     """Return the images that a CSV file lists: columns file, label and, if you like, client and split.
 
     Args:
         file: the CSV file, or a folder with `index.csv`; image files are named from where it lies.
     """
-    path = _index_file(file)
+    path = index_file(file)
+    return source_from("csv", list_rows(path), path.parent, options, hold_out)
+
+
+def list_classes(folder: Path) -> list[Listed]:
+    """Return the images of `CLASS/*`, or of `train/CLASS/*` and `test/CLASS/*`."""
+    splits = _splits(folder)
+    listed = [entry for split, home in splits for entry in _classes(home, "", split)]
+    _refuse_empty(_folders(splits[0][1], "class"), listed)
+    return listed
+
+
+def list_clients(folder: Path) -> tuple[dict[str, list[Listed]], list[Listed]]:
+    """Return the images of each client of `CLIENT/CLASS/*` or `train/CLIENT/CLASS/*`, and those of `test/CLASS/*`."""
+    clients: dict[str, list[Listed]] = {}
+    test: list[Listed] = []
+    for split, home in _splits(folder):
+        if split == "test":
+            test += _classes(home, "", split)
+            continue
+        for client in _folders(home, "client"):
+            clients[client.name] = _classes(client, client.name, split)
+            _refuse_empty(_folders(client, "class"), clients[client.name])
+    return {name: clients[name] for name in label_names(list(clients))}, test
+
+
+def list_rows(path: Path) -> list[Listed]:
+    """Return the images that a CSV file lists."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:
-            listed = _read(path, csv.DictReader(lines))
+            return _read(path, csv.DictReader(lines))
     except (UnicodeDecodeError, csv.Error) as error:
         raise PruneFLError(f"{path}: not a CSV file in UTF-8 ({error}): save it again as one") from error
-    return source_from("csv", listed, path.parent, cache_folder, size)
 
 
 def _read(path: Path, reader: "csv.DictReader[str]") -> list[Listed]:
@@ -60,7 +75,7 @@ def _read(path: Path, reader: "csv.DictReader[str]") -> list[Listed]:
     return [_listed(path, reader.line_num, row) for row in reader]
 
 
-def _index_file(file: Path | None) -> Path:
+def index_file(file: Path | None) -> Path:
     """Return the CSV file, which must exist."""
     if file is None:
         raise PruneFLError("data.dir is not set, must be a CSV file or a folder with index.csv")
@@ -83,7 +98,7 @@ def _listed(path: Path, line: int, row: dict[str, str | None]) -> Listed:
     return Listed(path.parent / name, label, row.get("client") or "", split)
 
 
-def _need_folder(folder: Path | None) -> Path:
+def need_folder(folder: Path | None) -> Path:
     """Return the data folder, which must exist."""
     if folder is None or not folder.is_dir():
         raise PruneFLError(

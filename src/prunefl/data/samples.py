@@ -1,7 +1,8 @@
 """What a client holds: samples that come in batches, as views into arrays that all clients share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -107,6 +108,66 @@ class Images:
         return replace(self, augment=None)
 
 
+class Later:
+    """Samples that are read when they are first asked for; how many there are, and of what classes, is known.
+
+    Args:
+        labels: the label of each, int64.
+    """
+
+    def __init__(self, labels: Ints, read: Callable[[], Samples]) -> None:
+        self.labels, self.rows, self._read = labels, np.arange(len(labels)), read
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The samples, read now if nobody has asked before."""
+        return self._read()
+
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
+        """Return inputs and labels; see Samples."""
+        return self.samples.batch(indices, stream)
+
+
+class Elsewhere:
+    """Samples of a client on another machine: how many there are, it says when it comes."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
+        """Nobody here can give them."""
+        raise AssertionError("a server trains on no samples")
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """Samples whose labels have other numbers elsewhere: `numbers[label]` is the one that comes out."""
+
+    samples: Samples
+    numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
+        """Return inputs and labels; see Samples."""
+        inputs, labels = self.samples.batch(indices, stream)
+        return inputs, self.numbers[labels]
+
+
+def relabelled(samples: Samples, numbers: Ints) -> Samples:
+    """Return the samples with the label numbers[l] in place of l."""
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return samples
+    if is_dataclass(samples) and isinstance(getattr(samples, "labels", None), np.ndarray):
+        changed: Samples = replace(samples, labels=numbers[samples.labels])
+        return changed
+    return Relabelled(samples, numbers)
+
+
 @dataclass(frozen=True)
 class Wrapped:
     """Any torch Dataset of (input, label) pairs. Its own randomness, if it has any, is its own affair."""
@@ -175,6 +236,9 @@ def labels_of(samples: Samples) -> Ints | None:
     """Return all labels, int64, or None where only reading every sample would tell."""
     if isinstance(samples, Tensors):
         return samples.labels
+    if isinstance(samples, Relabelled):
+        before = labels_of(samples.samples)
+        return None if before is None else samples.numbers[before]
     if isinstance(samples, Wrapped):
         part = samples.dataset
         whole = labels_of(wrap(part.dataset)) if _is_torchs(part, "Subset") else None

@@ -93,7 +93,7 @@ def run_config(
     """
     federation = data.load_configured(config)
     if on_cut is not None:
-        on_cut(federation.cut)
+        on_cut(federation.spoken)
     model = models.build_configured(config, federation.classes, federation.input_shape)
     return _run(model, federation, config, out, resume, on_record, on_pass, measured)
 

@@ -3,7 +3,7 @@
 import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from prunefl.config import Config
 from prunefl.data import Federation
 from prunefl.engines.flower.engine import FlowerEngine, Terms
 from prunefl.engines.flower.envelope import Envelope, seal
-from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.handshake import collect_facts, with_task
 from prunefl.engines.flower.mailbox import Mailbox
 from prunefl.engines.flower.membership import Membership
 from prunefl.engines.flower.server_app import Grid, make_server_app
@@ -35,17 +35,19 @@ NAME_FILE = "run-name.txt"
 def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
     """Run all rounds with real clients and leave in the folder what every run leaves."""
     set_threads(config.run.threads)
-    federation = data.load_configured(config)
-    say(f"data: {federation.cut}")
+    federation = data.load_for_server(config)
+    say(f"data: {federation.spoken}")
     model = models.build_configured(config, federation.classes, federation.input_shape)
     network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
-    setup = prepare(network, [len(share) for share in federation.clients], config, federation.cut)
+    sizes = [len(share) for share in federation.clients]
+    # clients that bring their own data have not said yet how much: enough, until they do
+    setup = prepare(network, [size or config.initial.samples for size in sizes], config, federation.cut)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
-    text = settings.dump(setup.config)
+    text = settings.dump(with_task(setup.config, federation))
     name = name_run(folder, resume)
-    facts = collect_facts(federation, network.template)
+    facts = collect_facts(network.template)
     hello = seal(Envelope("hello", {"run": name, "config": text, "facts": facts}))
-    status = Status(folder, config.run.rounds)
+    status = Status(folder, config.run.rounds, has_test=federation.test is not None)
     terms = Terms(config.server.quorum, config.server.deadline, name, text)
     with Mailbox(grid, limit_reply_bytes(setup)) as mailbox:
         patience = max(120.0, config.server.deadline)
@@ -55,7 +57,7 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
         status.phase = "waiting for clients"
         engine.wait_for_clients()
         status.phase = "training"
-        setup = use_reported_sizes(setup, membership)
+        setup = use_reported_sizes(setup, membership, sizes)
         _execute(setup, engine, federation, folder, resume, status)
         status.phase = "finished"
         status.write(now=True)
@@ -72,6 +74,7 @@ def _execute(
 
     def on_record(record: Record) -> None:
         status.record = record
+        status.accuracy = record.get("accuracy", status.accuracy)
         refused = [
             *record.get("refused", {}).items(),
             *record.get("evaluation", {}).get("refused", {}).items(),
@@ -112,9 +115,9 @@ def name_run(folder: Path, resume: bool) -> str:
     return name
 
 
-def use_reported_sizes(setup: Setup, membership: Membership) -> Setup:
-    """Return the setup with D_n as the clients report it; the config's own where one has not come yet."""
-    sizes = [membership.members[n].num_samples or size for n, size in enumerate(setup.num_samples)]
+def use_reported_sizes(setup: Setup, membership: Membership, known: Sequence[int]) -> Setup:
+    """Return the setup with D_n as the clients report it; what is known here where one has not come yet."""
+    sizes = [membership.members[n].num_samples or size for n, size in enumerate(known)]
     return replace(setup, num_samples=sizes)
 
 

@@ -46,11 +46,11 @@ def test_a_taken_port_is_named_before_anything_starts(folder, tmp_path):
 
 def test_insecure_has_to_be_asked_for():
     assert "--insecure" in complaint("server", "digits")
-    assert "--insecure" in complaint("client", "--server", "h:1", "--partition", "0")
+    assert "--insecure" in complaint("client", "--server", "h:1", "--client", "0")
 
 
 def test_keys_and_insecure_exclude_each_other(folder):
-    for words in (["server", "digits"], ["client", "--server", "h:1", "--partition", "0"]):
+    for words in (["server", "digits"], ["client", "--server", "h:1", "--client", "0"]):
         assert "either" in complaint(*words, "--keys", str(folder), "--insecure")
 
 
@@ -65,13 +65,13 @@ def test_an_insecure_server_listens_on_this_machine_only(monkeypatch):
 @pytest.mark.parametrize("address", ["pi.local", ":9092", "pi.local:", "pi:99999", "pi:x"])
 def test_an_address_that_is_none_is_named(address, folder, tmp_path):
     given = ["--keys", str(folder / "client-0"), "--state", str(tmp_path)]
-    assert "must be HOST:PORT" in complaint("client", "--server", address, "--partition", "0", *given)
+    assert "must be HOST:PORT" in complaint("client", "--server", address, "--client", "0", *given)
 
 
 def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
     assert "cannot read the certificate" in complaint("server", "digits", "--keys", str(tmp_path))
     given = ["--keys", str(tmp_path / "none"), "--state", str(tmp_path / "s")]
-    assert "cannot read the node key" in complaint("client", "--server", "h:1", "--partition", "0", *given)
+    assert "cannot read the node key" in complaint("client", "--server", "h:1", "--client", "0", *given)
 
 
 def test_two_clients_cannot_share_a_state(tmp_path):

@@ -238,7 +238,7 @@ def test_a_node_with_anothers_number_is_not_let_in(clock):
     membership._keys = {10: 0, 11: 0}
     engine.wait_for_clients()
     assert not membership.members[1].online
-    assert any("says --partition 1, but its key is that of client 0" in line for line in words)
+    assert any("says --client 1, but its key is that of client 0" in line for line in words)
 
 
 def test_a_round_of_some_clients_asks_only_these(clock):

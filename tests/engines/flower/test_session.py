@@ -8,7 +8,8 @@ from prunefl import config as settings
 from prunefl import data, models
 from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
-from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.handshake import collect_facts, with_task
+from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions
 from prunefl.engines.flower.worker import Worker
 from prunefl.local.measured import read_measured
@@ -36,10 +37,10 @@ def task():
     network = network_of(model, federation.input_shape, federation.classes)
     setup = prepare(network, [len(share) for share in federation.clients], config)
     _, orders = begin_round(setup, start(setup))
-    facts = collect_facts(federation, network.template)
+    facts, text = collect_facts(network.template), settings.dump(with_task(config, federation))
 
     def hello(run):
-        return seal(Envelope("hello", {"run": run, "config": settings.dump(config), "facts": facts}))
+        return seal(Envelope("hello", {"run": run, "config": text, "facts": facts}))
 
     return hello, orders[1]
 
@@ -56,7 +57,7 @@ def device(monkeypatch, tmp_path):
 
 
 def worker(folder):
-    return Worker(WorkerOptions(folder, 1, allowed=(ANYTHING,)), lambda words: None)
+    return Worker(WorkerOptions(folder, 1, share=Share(1), allowed=(ANYTHING,)), lambda words: None)
 
 
 def update(worker, order, run="r"):

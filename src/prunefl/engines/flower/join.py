@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunefl.engines.flower import Say, keys
-from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET
+from prunefl.engines.flower.own_data import Share, check_data
+from prunefl.engines.flower.processes import NODE_FILE, QUIET, REFUSAL, REFUSED, SOCKET
 from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, run_group
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
@@ -24,6 +25,8 @@ class ClientOptions:
 
     Attributes:
         server: host:port of the server.
+        client: its number in the federation.
+        data: its own samples: a folder, a file or package.module:function; "" if it takes a share of the server's data.
         keys: the `client-I` folder that `prunefl keys` made; None for a federation without encryption.
         state: folder in which this client keeps its state.
         stay: wait for the next run when one is over.
@@ -35,6 +38,7 @@ class ClientOptions:
     data: str
     keys: Path | None
     state: Path
+    share: str = ""
     allowed: tuple[str, ...] = ()
     stay: bool = False
     personal_steps: int = 0
@@ -44,6 +48,7 @@ class ClientOptions:
 def join(options: ClientOptions, say: Say) -> None:
     """Take part until the run is over; ValueError in one line if that is not possible."""
     host, port = parse_address(options.server)
+    check_data(options.data, Share.parse(options.share) if options.share else None, options.allowed)
     if options.keys is not None:
         keys.check_node_key(options.keys / keys.NODE)
         keys.read_certificate(options.keys / "ca.pem")
@@ -75,6 +80,8 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
         time.sleep(0.2)
         for name in group.find_ended():
             code = group.processes.pop(name).returncode
+            if name == "worker" and code == REFUSED:
+                raise PruneFLError((options.state / REFUSAL).read_text())
             if name == "worker" and code == 0:
                 if not options.stay:
                     return
@@ -103,8 +110,9 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
 def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     """Start the process that holds torch, the model and the data; what it says goes to the user."""
     place = [str(options.state), str(options.client), str(socket_path(options.state))]
+    own = [options.data, options.share]
     personal = [str(options.personal_steps), str(options.out.resolve()) if options.out else ""]
-    arguments = ["prunefl.engines.flower.worker", *place, options.data, *personal, *options.allowed]
+    arguments = ["prunefl.engines.flower.worker", *place, *own, *personal, *options.allowed]
     group.start("worker", arguments, show=True)
 
 

@@ -45,6 +45,25 @@ class Answer:
             raise EnvelopeError(one_line(str(envelope.values.get("what"))))
         return envelope
 
+    @property
+    def is_error(self) -> bool:
+        """Whether it is a client's own word that something is wrong with it."""
+        return self._find_error() is not None
+
+    @property
+    def claimed_client(self) -> int | None:
+        """Which client it says to be that reports an error; nobody has checked that."""
+        error = self._find_error()
+        claimed = None if error is None else error.values.get("client")
+        return claimed if type(claimed) is int else None
+
+    def _find_error(self) -> Envelope | None:
+        try:
+            envelope = unseal(self.content)
+        except EnvelopeError:
+            return None
+        return envelope if envelope.kind == "error" else None
+
 
 class Mailbox:
     """Sends sealed envelopes to nodes and fetches the answers. Use as a context manager."""

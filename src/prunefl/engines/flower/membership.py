@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import read_number
-from prunefl.engines.flower.envelope import EnvelopeError
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Mailbox
 
 
@@ -22,6 +22,7 @@ class Member:
         message: the message it has yet to answer, "" if none; `asked` is what for, such as "round 7".
         overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
         last_seen: Unix time at which it was last heard of, 0 if never.
+        barred: why it cannot take part, "" if it can or has not been here.
         refusals: how many of its updates were left out; `refusal` is why the last was.
         accuracy: of the model that it evaluated last, on the samples that it holds out; `personal`: of its own model.
     """
@@ -36,6 +37,7 @@ class Member:
     asked: str = ""
     overdue: bool = False
     last_seen: float = 0.0
+    barred: str = ""
     refusals: int = 0
     refusal: str = ""
     accuracy: float | None = None
@@ -89,9 +91,17 @@ class Membership:
         try:
             self._enter(node, since, answer)
         except EnvelopeError as error:
-            name = self._keys.get(node)
-            self._say(f"{'a node' if name is None else f'client {name}'} cannot take part: {error}")
+            self._bar(node, answer, str(error))
         return True
+
+    def _bar(self, node: int, answer: Answer, why: str) -> None:
+        """Say and remember why a node cannot take part, and let it know that this was heard."""
+        client = self._keys.get(node, answer.claimed_client)
+        self._say(f"{'a node' if client is None else f'client {client}'} cannot take part: {why}")
+        if client in self.members and not self.members[client].online:
+            self.members[client].barred, self.members[client].last_seen = why, time.time()
+        if answer.is_error:
+            self._mailbox.send({node: seal(Envelope("refused"))}, 60.0, "refused")
 
     def _enter(self, node: int, since: str, answer: Answer) -> None:
         """Make a node the client that it says it is, if it may be that one."""
@@ -99,10 +109,10 @@ class Membership:
         client, samples = read_number(values, "client", int), read_number(values, "num_samples", int)
         if self._keys and self._keys.get(node) != client:
             raise EnvelopeError(
-                f"it says --partition {client}, but its key is that of client {self._keys.get(node)}"
+                f"it says --client {client}, but its key is that of client {self._keys.get(node)}"
             )
         if client not in self.members:
-            raise EnvelopeError(f"it says --partition {client}, must be < data.clients={len(self.members)}")
+            raise EnvelopeError(f"it says --client {client}, must be < data.clients={len(self.members)}")
         held_out = read_number({"held_out": 0, **values}, "held_out", int)
         if held_out < 0:
             raise EnvelopeError(f"it holds out {held_out} samples, must be >= 0")
@@ -121,5 +131,5 @@ class Membership:
             self._mailbox.forget(member.message)
         member.message, member.asked = "", ""
         member.node, member.since, member.online, member.num_samples = node, since, True, samples
-        member.overdue, member.last_seen = False, time.time()
+        member.overdue, member.last_seen, member.barred = False, time.time(), ""
         self._say(f"client {member.client} joined with {samples} samples")

@@ -28,6 +28,9 @@ NODE_FILE = "PRUNEFL_NODE_FILE"
 SOCKET = "PRUNEFL_WORKER_SOCKET"
 """Environment variables by which `prunefl server` and `prunefl client` tell these processes where things are."""
 
+REFUSED, REFUSAL = 3, "refusal.txt"
+"""Exit code of a worker that cannot take part in the run, and the file of its folder that says why."""
+
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -6,13 +6,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from prunefl import config as settings
-from prunefl import data
 from prunefl.config import Config
 from prunefl.core.network import Network
-from prunefl.data import Federation
+from prunefl.data.mine import Brought
+from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
 from prunefl.engines.flower.personal import Personal
+from prunefl.engines.flower.own_data import Share, load_own, refuse_changed_data
 from prunefl.local import make_backend
 from prunefl.local.measured import read_measured
 from prunefl.methods import build_method, known
@@ -33,14 +34,16 @@ class WorkerOptions:
     Attributes:
         folder: its state, kept over restarts.
         client: its number in the federation.
-        data_dir: its data; "" for data/NAME. A server has no say in it.
+        data: its own samples: a folder, a file or package.module:function. A server has no say in it.
+        share: which share of `data`, or of what the server's config names, it takes; None for all of `data`.
         allowed: functions that a server may name here as its model, data or method, as package.module:function.
         personal: a model of its own to make of the run's, or None.
     """
 
     folder: Path
     client: int
-    data_dir: str = ""
+    data: str = ""
+    share: Share | None = None
     allowed: tuple[str, ...] = ()
     personal: Personal | None = None
 
@@ -51,6 +54,7 @@ class Session:
 
     Attributes:
         measured: break-even densities of this device for the run, kept in its folder: they decide bits.
+        notes: what its user should know of the data, in words.
     """
 
     run: str
@@ -58,6 +62,7 @@ class Session:
     store: ClientStore
     facts: Facts
     measured: dict[str, float]
+    notes: tuple[str, ...] = ()
 
 
 class SessionError(PruneFLError):
@@ -70,18 +75,40 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
         config = settings.from_tables(tomllib.loads(config_text))
         if ANYTHING not in options.allowed:
             config = restrict_config(config, options)
-        federation, network = load_task(config)
+        _refuse_number(options.client, config)
+        brought = load_own(config, options.client, options.share)
+        refuse_changed_data(options.folder, run, brought.samples)
+        network = load_network(config)
         method = build_method(config)
     except (PruneFLError, tomllib.TOMLDecodeError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
-    clients, number = len(federation.clients), options.client
-    if not 0 <= number < clients:
-        raise SessionError(f"--partition {number}, must be < data.clients={clients}")
     measured = read_measured(options.folder, run)
     backend = make_backend(network, config, measured)
-    client = Client(number, federation.clients[number], network, backend, method, config)
+    client = Client(options.client, brought.samples, network, backend, method, config)
     store = ClientStore(options.folder / "rounds", keep=KEPT_CHECKPOINTS * config.run.checkpoint_every)
-    return Session(run, client, store, collect_facts(federation, network.template), measured)
+    facts = collect_facts(network.template)
+    return Session(run, client, store, facts, measured, _describe_data(brought, config))
+
+
+def _refuse_number(client: int, config: Config) -> None:
+    if not 0 <= client < config.data.clients:
+        raise PruneFLError(f"--client {client}, must be < data.clients={config.data.clients}")
+
+
+def _describe_data(brought: Brought, config: Config) -> tuple[str, ...]:
+    """Return what is special about the data of this client."""
+    samples, size = len(brought.samples), config.training.batch_size
+    lacking = [name for name in config.data.classes if name not in brought.names]
+    few = f"{samples} samples are fewer than training.batch_size={size}: its batches have {samples}"
+    return tuple(
+        words
+        for words, there in (
+            (f"it has none of the class {spoken(lacking)}", lacking),
+            (f"{brought.left_out} samples marked as test data are not trained on", brought.left_out),
+            (few, samples < size),
+        )
+        if there
+    )
 
 
 def restrict_config(config: Config, options: WorkerOptions) -> Config:
@@ -95,18 +122,16 @@ def restrict_config(config: Config, options: WorkerOptions) -> Config:
             raise PruneFLError(
                 f"{key}={name!r}: the server wants code of this machine to be run; allow it with --allow {name}"
             )
-    return replace(config, data=replace(config.data, dir=options.data_dir, cache=""))
+    return replace(config, data=replace(config.data, dir=options.data, cache=""))
 
 
 @lru_cache(maxsize=1)
-def load_task(config: Config) -> tuple[Federation, Network]:
-    """Return data and network, loaded once for all clients that this process may be."""
+def load_network(config: Config) -> Network:
+    """Return the network of the run, built once for all clients that this process may be."""
     from prunefl import models
     from prunefl.local.torch_backend.network import network_of
     from prunefl.local.torch_backend.threads import set_threads
 
     set_threads(config.run.threads)
-    federation = data.load_configured(config)
-    model = models.build_configured(config, federation.classes, federation.input_shape)
-    exclude = config.pruning.exclude
-    return federation, network_of(model, federation.input_shape, federation.classes, exclude)
+    classes, shape = len(config.data.classes), config.data.shape
+    return network_of(models.build_configured(config, classes, shape), shape, classes, config.pruning.exclude)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
+from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions
 from prunefl.engines.flower.worker import Worker
 
@@ -17,7 +18,8 @@ def answer_here(data: bytes, context: Context) -> bytes:
     with tempfile.TemporaryDirectory(prefix="prunefl-") as text:
         folder = Path(text)
         _unpack(context, folder)
-        options = WorkerOptions(folder, int(context.node_config["partition-id"]), allowed=(ANYTHING,))
+        number = int(context.node_config["partition-id"])
+        options = WorkerOptions(folder, number, share=Share(number), allowed=(ANYTHING,))
         answer = Worker(options, lambda words: None).answer(data)
         _pack(context, folder)
     return answer

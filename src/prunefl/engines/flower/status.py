@@ -27,6 +27,8 @@ class Status:
     record: Mapping[str, Any] = field(default_factory=dict)
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     written: float = 0.0
+    has_test: bool = True
+    accuracy: float | None = None
 
     def write(self, now: bool = False) -> None:
         """Write the file, unless it is younger than a second and nobody insists."""
@@ -46,6 +48,8 @@ class Status:
             "rounds": self.rounds,
             "density": self.record.get("density", 1.0),
             "loss": self.record.get("loss"),
+            "has_test": self.has_test,
+            "accuracy": self.accuracy,
             "bytes_up": total.get("bytes_up", 0),
             "bytes_down": total.get("bytes_down", 0),
             "updated": time.time(),
@@ -63,7 +67,8 @@ def _describe(member: "Member") -> dict[str, Any]:
         "last_seen": member.last_seen,
         "samples": member.num_samples,
         "left_out": member.refusals,
-        "refusal": member.refusal,
+        "barred": bool(member.barred),
+        "refusal": member.barred or member.refusal,
         "held_out": member.held_out,
         "accuracy": member.accuracy,
         "personal": member.personal,

@@ -10,12 +10,14 @@ from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
+from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import (
     Personal,
     add_steps,
     refuse_without_evaluation,
     save_personal,
 )
+from prunefl.engines.flower.processes import REFUSAL, REFUSED
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.local.measured import write_measured
 from prunefl.rounds.client import evaluate, handle
@@ -29,20 +31,32 @@ from prunefl.wire import WireError
 log = logging.getLogger(__name__)
 
 
+ACKNOWLEDGED_SECONDS = 30.0
+"""How long a worker that cannot take part waits until the server has heard so."""
+
+
 class Worker:
-    """Answers envelopes. `ended` becomes True when the server says that the run is over."""
+    """Answers envelopes.
+
+    Attributes:
+        ended: the server says that the run is over, or has heard that this client cannot take part.
+        refusal: why it cannot, "" if it can.
+    """
 
     def __init__(self, options: WorkerOptions, say: Say) -> None:
         self.options, self._say = options, say
         self._session: Session | None = None
         self._kept = options.folder / "run.toml"
-        self.ended = False
+        self.ended, self.refusal = False, ""
         self._reopen_session()
 
     def answer(self, data: bytes) -> bytes:
         """Return the sealed answer to a sealed envelope; whatever goes wrong is told to the server in one line."""
         try:
             return seal(self._handle(unseal(data)))
+        except SessionError as error:
+            self.refusal = str(error)
+            return seal(Envelope("error", {"what": one_line(str(error)), "client": self.options.client}))
         except (EnvelopeError, WireError, PruneFLError) as error:
             what = one_line(str(error))
         except Exception as error:
@@ -50,10 +64,15 @@ class Worker:
             log.exception("internal error")
             what = one_line(f"internal error of this client, see its log: {type(error).__name__}: {error}")
         self._say(f"error: {what}")
-        return seal(Envelope("error", {"what": what}))
+        return seal(Envelope("error", {"what": what, "client": self.options.client}))
 
     def _handle(self, envelope: Envelope) -> Envelope:
-        handlers = {"hello": self._join_run, "order": self._follow_order, "end": self._end_run}
+        handlers = {
+            "hello": self._join_run,
+            "order": self._follow_order,
+            "end": self._end_run,
+            "refused": self._leave_run,
+        }
         if envelope.kind not in handlers:
             raise EnvelopeError(f"{envelope.kind!r} is not known here; are both sides of the same version?")
         return handlers[envelope.kind](envelope)
@@ -69,8 +88,11 @@ class Worker:
             self._session = None
             raise SessionError(problem)
         refuse_without_evaluation(self.options.personal, session.client)
+        self.refusal = ""
         held_out = f", {split.num_held_out} more held out" if split.held_out else ""
         self._say(f"joined run {run} as client {self.options.client} with {samples} samples{held_out}")
+        for note in session.notes:
+            self._say(f"note: {note}")
         return Envelope(
             "joined",
             {"client": self.options.client, "num_samples": samples, "held_out": split.num_held_out},
@@ -114,6 +136,12 @@ class Worker:
         self._say("the run is over")
         return Envelope("end")
 
+    def _leave_run(self, envelope: Envelope) -> Envelope:
+        """The server has heard that this client cannot take part, or says so itself; an internal error may pass."""
+        self.refusal = self.refusal or one_line(str(envelope.values.get("why", "")))
+        self.ended = bool(self.refusal)
+        return Envelope("refused")
+
     def _open_session(self, run: str, config_text: str) -> Session:
         """Load data and network for a run, unless they are; the config is kept for a restart."""
         if self._session is not None and self._session.run == run:
@@ -156,7 +184,11 @@ def serve(worker: Worker, socket_path: Path) -> None:
     """Answer messages one at a time until the run is over."""
     with sockets.listen(socket_path) as server:
         while not worker.ended:
-            line, _ = server.accept()
+            server.settimeout(ACKNOWLEDGED_SECONDS if worker.refusal else None)
+            try:
+                line, _ = server.accept()
+            except TimeoutError:
+                return
             with line:
                 try:
                     sockets.send(line, worker.answer(sockets.receive(line)))
@@ -165,18 +197,21 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA STEPS OUT [FUNCTION ...]`."""
+    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA SHARE STEPS OUT [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    folder, client, socket_path, data_dir, steps, out, *allowed = sys.argv[1:]
+    folder, client, socket_path, data, share, steps, out, *allowed = sys.argv[1:]
+    chosen = Share.parse(share) if share else None
     personal = Personal(int(steps), Path(out)) if out else None
-    options = WorkerOptions(Path(folder), int(client), data_dir, tuple(allowed), personal)
+    options = WorkerOptions(Path(folder), int(client), data, chosen, tuple(allowed), personal)
     # standard output is what `prunefl client` shows; the log is standard error
     worker = Worker(options, lambda words: print(words, flush=True))
     serve(worker, Path(socket_path))
     sys.stdout.flush()
-    os._exit(0)
+    if worker.refusal:
+        write_atomically(options.folder / REFUSAL, worker.refusal.encode())
+    os._exit(REFUSED if worker.refusal else 0)
 
 
 if __name__ == "__main__":

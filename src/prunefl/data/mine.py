@@ -1,0 +1,164 @@
+"""What one client brings: all of a folder or file is its own, and nothing of it is held out."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prunefl.data.arrays import npz_has, npz_split
+from prunefl.data.check import recognise
+from prunefl.data.federation import Federation, check_samples
+from prunefl.data.listed import (
+    AS_THEY_ARE,
+    ImageOptions,
+    Listed,
+    common_shape,
+    decoded_images,
+    label_names,
+    refuse_absent,
+)
+from prunefl.data.own import index_file, list_classes, list_rows
+from prunefl.data.samples import Images, Later, Samples, filled, labels_of, relabelled
+from prunefl.data.sources import PUBLISHED, source_of
+from prunefl.data.task import Task, counted_names, number_classes, refuse_shape
+from prunefl.system.errors import PruneFLError
+from prunefl.system.plugins import own_function
+
+CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class Brought:
+    """One client's samples.
+
+    Attributes:
+        samples: labelled by the run's classes, or by `names` where the run's are not known yet.
+        names: the classes that it has, in their order.
+        left_out: how many samples it has marked as test data: those are not trained on.
+    """
+
+    samples: Samples
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    left_out: int = 0
+
+
+def bring(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE, name: str = "") -> Brought:
+    """Return all of a folder or file as one client's samples; refuse what is not of the run's task.
+
+    Args:
+        path: a folder per class, a CSV index, an .npz file, or the folder of a published data set.
+        options: how images are read; their shape is the task's.
+        name: the published data set that it is, where that is known.
+    """
+    kind = name or recognise_own(path)
+    if kind in ("folder-per-class", "csv"):
+        return _bring_images(kind, path, task, options, "train")
+    if kind == "npz":
+        images, names = npz_split(path, "train")
+        left_out = len(npz_split(path, "test")[0]) if npz_has(path, "test") else 0
+        return _agreed(Brought(images, names, images.pixels.shape[1:], left_out), task, path)
+    source = source_of(kind, path, replace(options, size=0, shape=()))
+    assert not isinstance(source, Federation), "only a user's function makes one"
+    return _agreed(Brought(source.train, source.names, source.input_shape), task, path)
+
+
+def bring_test(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE) -> Samples:
+    """Return all of a folder or file as a test set of the run's task."""
+    kind = recognise_own(path)
+    if kind in ("folder-per-class", "csv"):
+        return _bring_images(kind, path, task, options, "test").samples
+    if kind == "npz":
+        images, names = npz_split(path, "test" if npz_has(path, "test") else "train")
+        return _agreed(Brought(images, names, images.pixels.shape[1:]), task, path).samples
+    source = source_of(kind, path, replace(options, size=0, shape=()))
+    assert not isinstance(source, Federation), "only a user's function makes one"
+    if source.test is None:
+        raise PruneFLError(f"data.test={str(path)!r}, {kind} there has no test set")
+    return _agreed(Brought(source.test, source.names, source.input_shape), task, path).samples
+
+
+def bring_by_function(spec: str, client: int, task: Task) -> Brought:
+    """Return the data set that a user's function gives for a client's number.
+
+    It may name its classes by an attribute `classes`, as torchvision's data sets do; else labels are the run's numbers.
+    """
+    dataset: Any = own_function("--data", spec)(client)
+    samples, names = filled(dataset, f"--data {spec}"), tuple(getattr(dataset, "classes", ()))
+    if not all(isinstance(name, str) for name in names):
+        names = ()
+    shape = tuple(samples.batch(np.arange(1))[0].shape[1:])
+    brought = _agreed(Brought(samples, names or task.classes, shape), task, spec)
+    check_samples(f"--data {spec}", brought.samples, len(task.classes), task.shape or shape)
+    return brought
+
+
+def list_own(kind: str, path: Path) -> list[Listed]:
+    """Return the images of a folder per class or a CSV index; none is opened."""
+    listed = list_classes(path) if kind == "folder-per-class" else list_rows(index_file(path))
+    refuse_absent(listed, path)
+    return listed
+
+
+def recognise_own(path: Path) -> str:
+    """Return what kind of data a client brings; refuse what is not one client's."""
+    if not path.exists():
+        raise PruneFLError(f"{path}: no such folder or file")
+    kind = recognise(path)
+    if kind == "folder-per-client":
+        raise PruneFLError(f"{path}: images lie two folders deep, as of many clients: give the folder of one")
+    return kind
+
+
+def glance(path: Path) -> None:
+    """Refuse what can be seen to be no client's data without opening an image, and before a server is asked."""
+    kind = recognise_own(path)
+    if kind not in PUBLISHED and kind != "npz":
+        list_own(kind, path)
+
+
+def content_digest(samples: Samples) -> str:
+    """Return a name for what the samples are: their labels and, where they lie in an array, every input."""
+    if isinstance(samples, Later):
+        return content_digest(samples.samples)
+    hasher = hashlib.blake2b(str(len(samples)).encode(), digest_size=16)
+    labels = labels_of(samples)
+    if labels is not None:
+        hasher.update(np.ascontiguousarray(labels, np.int64).data)
+    if isinstance(samples, Images):
+        for first in range(0, len(samples), CHUNK):
+            hasher.update(np.ascontiguousarray(samples.pixels[samples.rows[first : first + CHUNK]]).data)
+    return hasher.hexdigest()
+
+
+def count_classes(brought: Brought) -> dict[str, int]:
+    """Return how many samples of each class there are; `brought` is labelled by its own names."""
+    labels = labels_of(brought.samples)
+    counts: Sequence[int] = (
+        np.bincount(labels, minlength=len(brought.names)).tolist() if labels is not None else []
+    )
+    return dict(zip(brought.names, counts, strict=bool(counts)))
+
+
+def _bring_images(kind: str, path: Path, task: Task, options: ImageOptions, split: str) -> Brought:
+    listed = list_own(kind, path)
+    chosen = [entry for entry in listed if entry.split == split] or listed
+    left_out = len(listed) - len(chosen)
+    names = tuple(label_names([entry.label for entry in chosen]))
+    numbers = dict(zip(names, number_classes(names, task.classes or names, str(path)), strict=True))
+    options = replace(options, shape=task.shape)
+    options = replace(options, shape=common_shape([entry.path for entry in chosen], options))
+    home = path if path.is_dir() else path.parent
+    return Brought(decoded_images(kind, chosen, numbers, home, options), names, options.shape, left_out)
+
+
+def _agreed(brought: Brought, task: Task, who: Path | str) -> Brought:
+    """Return the samples under the run's numbers of their classes."""
+    refuse_shape(brought.shape, task.shape, str(who))
+    classes = task.classes or brought.names or counted_names(0)
+    return replace(
+        brought, samples=relabelled(brought.samples, number_classes(brought.names, classes, str(who)))
+    )
