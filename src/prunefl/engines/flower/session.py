@@ -12,8 +12,8 @@ from prunefl.data.mine import Brought
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
-from prunefl.engines.flower.personal import Personal
 from prunefl.engines.flower.own_data import Share, load_own, refuse_changed_data
+from prunefl.engines.flower.personal import Personal
 from prunefl.local import make_backend
 from prunefl.local.measured import read_measured
 from prunefl.methods import build_method, known
