@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_states import any_mask, full, generators, same_bits, shapes
 
 from prunefl.core import average
 from prunefl.core.masks import Masks
 from prunefl.core.state import SparseState
+from random_states import any_mask, full, generators, same_bits, shapes
 
 clients = st.integers(1, 6)
 

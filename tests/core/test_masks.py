@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_states import Dense, dense_states, shapes
 
 from prunefl.core.masks import Masks, unpack_mask
+from random_states import Dense, dense_states, shapes
 
 
 def bits(number: int) -> np.ndarray:

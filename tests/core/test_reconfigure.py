@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from oracles import best_subset, exhaustive, sort_and_scan
-from random_states import full
 
 from prunefl.core.masks import Masks
 from prunefl.core.reconfigure import best_of_layers, protect, reconfigure
 from prunefl.core.state import SparseState
 from prunefl.core.time_model import FleetTime, LinearTime
+from random_states import full
 
 
 def random_problem(rng: np.random.Generator, high: int) -> tuple[list[int], list[int], int, int]:

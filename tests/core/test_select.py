@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_states import full, generators
 
 from prunefl.core import select
 from prunefl.core.masks import Masks
+from random_states import full, generators
 
 with_ties = st.sampled_from([0.0, -0.0, 1.0, 1.0, 2.0, -3.0, math.inf, -math.inf, math.nan])
 scores = st.lists(st.one_of(with_ties, st.floats(width=32)), max_size=30)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_states import Dense, dense_states, same_bits
 
 from prunefl.core.masks import Masks
 from prunefl.core.randomness import Stream
 from prunefl.core.state import SparseState
+from random_states import Dense, dense_states, same_bits
 
 
 def masked(weights: Dense, masks: Dense) -> Dense:

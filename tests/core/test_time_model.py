@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
-from random_states import generators
 from time_models import Opaque, random_fleet
 
 from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime, fleet_time, from_json, to_json
+from random_states import generators
 
 
 def test_linear_time_is_a_sum() -> None:
