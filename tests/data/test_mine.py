@@ -58,6 +58,9 @@ def test_what_is_marked_as_test_data_is_not_trained_on_and_counted(tmp_path: Pat
     brought = bring(tmp_path, TASK)
     assert (len(brought.samples), brought.left_out) == (5, 4)
     assert len(bring_test(tmp_path / "test", TASK)) == 4
+    (tmp_path / "index.csv").write_text("file,label,split\ntrain/ok/0.png,ok,test\n")
+    with pytest.raises(ValueError, match="every sample is marked as test data"):
+        bring(tmp_path / "index.csv", TASK)
 
 
 @pytest.mark.parametrize(
