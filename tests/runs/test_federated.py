@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from prunefl import config as settings
+from prunefl import data
+from prunefl.engines.flower.handshake import with_task
 from prunefl.engines.flower import mailbox
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal
-from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_task
+from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_network
 from prunefl.engines.flower.worker import Worker
 from prunefl.local import make_backend
 from prunefl.local.held_out import split_samples
@@ -178,7 +180,8 @@ def test_a_client_writes_the_personal_model_that_it_was_started_for(federated, t
     assert mine.masks == final.masks
     assert not same_bits(mine.values, final.values)
     right, samples = last["personal"]["1"]
-    federation, network = load_task(config)
+    federation = data.load_configured(config)
+    network = load_network(with_task(config, federation))
     held_out = split_samples(federation.clients[1], 1, config).held_out
     backend = make_backend(network, config, {})
     backend.load(mine)
@@ -192,10 +195,10 @@ def test_a_client_writes_the_personal_model_that_it_was_started_for(federated, t
 
 
 def test_a_personal_model_of_a_run_that_does_not_send_its_final_one_is_refused(tmp_path):
-    text = settings.dump(config_of("snip"))
-    options = WorkerOptions(tmp_path, 0, allowed=(ANYTHING,), personal=Personal(5, tmp_path / "model"))
-    federation, network = load_task(settings.from_tables(tomllib.loads(text)))
-    facts = collect_facts(federation, network.template)
+    config = config_of("snip")
+    text = settings.dump(with_task(config, data.load_configured(config)))
+    options = WorkerOptions(tmp_path, 0, share=Share(0), allowed=(ANYTHING,), personal=Personal(5, tmp_path / "model"))
+    facts = collect_facts(load_network(settings.from_tables(tomllib.loads(text))).template)
     hello = seal(Envelope("hello", {"run": "a", "config": text, "facts": facts}))
     answer = unseal(Worker(options, lambda words: None).answer(hello))
     assert "--personal-steps 5: the server's config has evaluation.share=0" in answer.values["what"]

@@ -145,7 +145,11 @@ def count_classes(brought: Brought) -> dict[str, int]:
 
 def _bring_images(kind: str, path: Path, task: Task, options: ImageOptions, split: str) -> Brought:
     listed = list_own(kind, path)
-    chosen = [entry for entry in listed if entry.split == split] or listed
+    chosen = [entry for entry in listed if entry.split == split]
+    if not chosen and split == "train":
+        raise PruneFLError(f"{path}: every sample is marked as test data: a client needs some to train on")
+    # nobody has to mark what is all for testing
+    chosen = chosen or listed
     left_out = len(listed) - len(chosen)
     names = tuple(label_names([entry.label for entry in chosen]))
     numbers = dict(zip(names, number_classes(names, task.classes or names, str(path)), strict=True))

@@ -7,7 +7,7 @@ from prunefl.config.networks import NETWORKS
 from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import cost_to_reach, final_accuracy
+from prunefl.runs.records import cost_to_reach, evaluations, final_accuracy
 
 DATA_NAMES = {"femnist": "FEMNIST", "mnist": "MNIST", "cifar10": "CIFAR-10", "celeba": "CelebA"}
 DATA_NAMES |= {"imagenet100": "ImageNet-100", "digits": "handwritten digits"}
@@ -43,6 +43,8 @@ def facts_of(study: Study) -> list[str]:
         _plural(int(study.header.get("clients", 0)), "client"),
         f"{int(study.header.get('prunable', 0)):,} prunable weights",
     ]
+    if not any(any(evaluations(run.rounds)) for variant in study.variants for run in variant.runs):
+        facts.append("no accuracy: nothing was evaluated, as there was no test set")
     return facts + ([" + ".join(f"{count} × {name}" for name, count in kinds.items())] if kinds else [])
 
 

@@ -15,10 +15,9 @@ def draw_run(records: Sequence[Record], folder: Path) -> list[Path]:
     if not rounds:
         return []
     method = records[0].get("method", "run")
-    return [
-        draw_comparison([(method, list(records))], folder, "accuracy.png"),
-        _draw_density(records, folder),
-    ]
+    tested = any("accuracy" in record for record in rounds)
+    accuracy = [draw_comparison([(method, list(records))], folder, "accuracy.png")] if tested else []
+    return [*accuracy, _draw_density(records, folder)]
 
 
 def draw_comparison(

@@ -241,3 +241,12 @@ def test_going_back_forgets_what_came_after(tmp_path):
     for number in (1, 2, 3, 4, 2):
         save(number)
     assert sorted(int(path.name[:7]) for path in tmp_path.glob("*.safetensors")) == [1, 2]
+
+
+def test_a_worker_that_cannot_take_part_ends_when_the_server_has_heard_why(task, tmp_path):
+    worker = Worker(WorkerOptions(tmp_path, 1), lambda words: None)
+    assert "--data PATH is missing" in ask(worker, hello(task)).values["what"]
+    assert not worker.ended
+    assert ask(worker, seal(Envelope("refused"))).kind == "refused"
+    assert worker.ended
+    assert "--data PATH is missing" in worker.refusal
