@@ -10,11 +10,10 @@ import pytest
 
 from prunefl import config as settings
 from prunefl import data
-from prunefl.engines.flower.handshake import with_task
 from prunefl.engines.flower import mailbox
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
-from prunefl.engines.flower.handshake import collect_facts
+from prunefl.engines.flower.handshake import collect_facts, with_task
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_network
@@ -197,7 +196,9 @@ def test_a_client_writes_the_personal_model_that_it_was_started_for(federated, t
 def test_a_personal_model_of_a_run_that_does_not_send_its_final_one_is_refused(tmp_path):
     config = config_of("snip")
     text = settings.dump(with_task(config, data.load_configured(config)))
-    options = WorkerOptions(tmp_path, 0, share=Share(0), allowed=(ANYTHING,), personal=Personal(5, tmp_path / "model"))
+    options = WorkerOptions(
+        tmp_path, 0, share=Share(0), allowed=(ANYTHING,), personal=Personal(5, tmp_path / "model")
+    )
     facts = collect_facts(load_network(settings.from_tables(tomllib.loads(text))).template)
     hello = seal(Envelope("hello", {"run": "a", "config": text, "facts": facts}))
     answer = unseal(Worker(options, lambda words: None).answer(hello))

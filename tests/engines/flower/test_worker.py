@@ -206,7 +206,7 @@ def test_a_bug_in_loading_is_the_clients_own_and_leaves_its_traceback(task, work
     def fail(config):
         raise ValueError("lost")
 
-    monkeypatch.setattr("prunefl.engines.flower.session.load_task", fail)
+    monkeypatch.setattr("prunefl.engines.flower.session.load_network", fail)
     answer = ask(worker, hello(task))
     assert answer.values["what"] == "internal error of this client, see its log: ValueError: lost"
     assert str(caplog.records[0].exc_info[1]) == "lost"
