@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from prunefl.runs.model_file import load_model
 from realm import Realm, read, realm
 
 from prunefl import config as settings
 from prunefl.runs.api import run_config
+from prunefl.wire.model_file import load_model
 
 Image = pytest.importorskip("PIL.Image")
 
