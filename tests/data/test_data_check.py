@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data_trees import pixels, save
 from typer.testing import CliRunner
 
 from prunefl import data
@@ -110,3 +111,14 @@ def test_get_prints_instructions_and_says_that_nothing_was_got(tmp_path: Path) -
     result = runner.invoke(app, ["get", "celeba", "--dir", str(tmp_path)])
     assert result.exit_code == 1
     assert "mmlab.ie.cuhk.edu.hk" in result.output
+
+
+def test_check_names_the_classes_with_their_samples(tmp_path: Path) -> None:
+    for name, count in {"cat": 3, "a dog": 5}.items():
+        for number in range(count):
+            save(tmp_path / "train" / name / f"{number}.png", pixels(4, 4, 3))
+    for name in ("cat", "a dog"):
+        save(tmp_path / "test" / name / "0.png", pixels(4, 4, 3))
+    result = runner.invoke(app, ["check", str(tmp_path), "--clients", "2"])
+    assert result.exit_code == 0, result.output
+    assert "classes: a dog (5), cat (3)" in result.output

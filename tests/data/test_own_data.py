@@ -70,7 +70,7 @@ def test_a_run_leaves_own_clients_as_the_data_names_them(tmp_path: Path, base: l
         [*base, "data.name=folder-per-client", f"data.dir={tmp_path / 'own'}", *ONE_ROUND], None
     )
     said: list[str] = []
-    record = run_config(config, tmp_path / "run", on_cut=said.append).records[0]
+    record = run_config(config, tmp_path / "run", on_begin=lambda cut, done: said.append(cut)).records[0]
     assert record["cut"] == "3 clients, as the data names them"
     assert said == [f"{record['cut']}; no test set, so no accuracy (data.test=PATH gives one)"]
     assert record["clients"] == len(record["devices"]) == 3

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from prunefl.commands.configs import resolve
-from prunefl.commands.progress import summary_table
+from prunefl.commands.summary import summary_table
 from prunefl.report.picture import draw_run
 from prunefl.report.write import write_report
 from prunefl.runs.api import run_config
@@ -34,7 +34,7 @@ def test_records_summary_pictures_and_report_do_without_accuracy(tmp_path: Path,
     run = run_config(config, tmp_path / "run")
     assert run.accuracy is None
     assert not any("accuracy" in record for record in run.records if record["kind"] == "round")
-    Console(width=140).print(summary_table([("prunefl", run.records)], 0.9))
+    Console(width=80).print(summary_table([("prunefl", run.records)], 0.9))
     assert "no test set" in capsys.readouterr().out
     assert [path.name for path in draw_run(run.records, run.folder)] == ["density.png"]
     page = write_report([run.folder], tmp_path / "report", figures=()).page.read_text()

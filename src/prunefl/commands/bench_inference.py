@@ -2,15 +2,23 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from prunefl.config.networks import NETWORKS
+from prunefl.system.errors import PruneFLError
+
 
 def inference(
+    run: Annotated[
+        Path | None,
+        typer.Argument(help="a run's folder or model.safetensors: time that model, as it is pruned"),
+    ] = None,
     model: Annotated[
-        str, typer.Option(help="conv2, vgg11, resnet18, mobilenetv3_small or lenet300100")
-    ] = "conv2",
+        str | None, typer.Option(help=f"{', '.join(NETWORKS)} [default: conv2], with random masks")
+    ] = None,
     density: Annotated[
         list[float] | None, typer.Option(help="fraction of live weights; may be given several times")
     ] = None,
@@ -19,18 +27,29 @@ def inference(
     threads: Annotated[int, typer.Option(min=1, help="threads to compute with")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Time the classification of 200 samples at several densities against dense torch.
+    """Time the classification of 200 samples against dense torch: at several densities, or by a run's model.
 
-    Example: prunefl bench inference --model conv2 --density 0.1 --density 0.02 --threads 2
+    Examples:
+
+      prunefl bench inference --model conv2 --density 0.1 --density 0.02 --threads 2
+
+      prunefl bench inference runs/demo/prunefl
     """
     from prunefl.local.torch_backend.threads import set_threads
-    from prunefl.measure.bench.inference import measure
+    from prunefl.measure.bench.inference import measure, measure_run
 
+    if run is not None and (model or density):
+        raise PruneFLError("RUN says its model and density itself; leave --model and --density out")
     set_threads(threads)
-    timings = measure(model, density or (1.0, 0.5, 0.2, 0.1, 0.05, 0.02), samples, repeats)
+    if run is not None:
+        about, timing = measure_run(run, samples, repeats)
+        name, timings = about.model, [timing]
+    else:
+        name = model or "conv2"
+        timings = measure(name, density or (1.0, 0.5, 0.2, 0.1, 0.05, 0.02), samples, repeats)
     if as_json:
-        about = {"model": model, "samples": samples, "threads": threads}
-        print(json.dumps(about | {"timings": [asdict(timing) for timing in timings]}))
+        told = {"model": name, "samples": samples, "threads": threads}
+        print(json.dumps(told | {"timings": [asdict(timing) for timing in timings]}))
         return
     from rich.console import Console
     from rich.table import Table
@@ -38,6 +57,6 @@ def inference(
     table = Table("density", "pruned, ms", "dense, ms", "times faster")
     for t in timings:
         row = (1e3 * t.sparse_seconds, 1e3 * t.dense_seconds, t.dense_seconds / t.sparse_seconds)
-        table.add_row(f"{t.density:g}", *[f"{value:.2f}" for value in row])
-    Console().print(f"{samples} samples through {model}, {threads} thread{'s' if threads > 1 else ''}")
+        table.add_row(f"{t.density:.3g}", *[f"{value:.2f}" for value in row])
+    Console().print(f"{samples} samples through {name}, {threads} thread{'s' if threads > 1 else ''}")
     Console().print(table)

@@ -9,6 +9,7 @@ from typing import Any
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.system.errors import PruneFLError
+from prunefl.system.suggest import did_you_mean
 
 
 def preset_names() -> list[str]:
@@ -98,7 +99,10 @@ def _file_of(source: str, resumed: Path | None) -> Path:
         return preset(source)
     if Path(source).exists():
         return Path(source)
-    raise PruneFLError(f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}")
+    raise PruneFLError(
+        f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}"
+        f"{did_you_mean(source, preset_names())}"
+    )
 
 
 def _folder() -> Traversable:

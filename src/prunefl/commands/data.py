@@ -1,5 +1,6 @@
 """`prunefl data get`, `check` and `describe`: bring data into a folder, see what is in it, tell a server what it is."""
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from prunefl.data.check import Cut, Part
     from prunefl.data.download import Progress
+    from prunefl.data.federation import Federation
 
 app = typer.Typer(help="Fetch data sets, and see what a data folder holds.", no_args_is_help=True)
 
@@ -85,6 +87,8 @@ def check(
     tested = "no" if federation.test is None else f"{len(federation.test):,}"
     sizes = f"{samples:,} training and {tested} test samples"
     print(f"{sizes} of {shape}, {federation.classes} classes")
+    for line in class_lines(federation):
+        print(line)
     print(f"cut: {federation.cut}")
 
 
@@ -128,6 +132,18 @@ def _print_cut(cut: "Cut") -> None:
     if cut.labels:
         table.add_row("", "labels", *map(str, cut.labels))
     Console().print(table)
+
+
+def class_lines(federation: "Federation") -> list[str]:
+    """Return the names of the classes, each with its training samples where they are known, in lines of 80."""
+    from prunefl.data.check import count_labels
+
+    counts = count_labels(federation)
+    named = [
+        name if counts is None else f"{name} ({counts[number]:,})"
+        for number, name in enumerate(federation.names)
+    ]
+    return textwrap.wrap(f"classes: {', '.join(named)}", 80, subsequent_indent="  ", break_on_hyphens=False)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ def demo(
     from rich.console import Console
 
     from prunefl.commands.configs import resolve
-    from prunefl.commands.progress import show_progress, summary_table
+    from prunefl.commands.progress import show_progress
+    from prunefl.commands.summary import summary_table
     from prunefl.report.picture import draw_comparison, draw_run
     from prunefl.runs.api import run_config
     from prunefl.system.locks import hold
@@ -37,12 +38,10 @@ def demo(
                 folder,
                 on_record=progress.show,
                 on_pass=progress.show_pass,
-                on_cut=progress.show_cut,
+                on_begin=progress.show_begin,
             )
         draw_run(finished.records, folder)
         runs.append((method, finished.records))
     picture = draw_comparison(runs, out)
-    screen = Console()
-    console = screen if screen.is_terminal else Console(width=140)
-    console.print(summary_table(runs, config.run.target_accuracy))
+    Console().print(summary_table(runs, config.run.target_accuracy))
     print(f"picture: {picture}")

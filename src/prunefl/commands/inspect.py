@@ -1,107 +1,102 @@
-"""`prunefl inspect FILE`: what is inside a message, a model or a checkpoint."""
+"""`prunefl inspect PATH`: what is inside a message, a model, a checkpoint or a run's folder."""
 
-import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from prunefl.system.errors import PruneFLError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from prunefl.wire import Description
-
-MASK = "mask:"
-"""How a model file names the bits of a mask."""
+    from prunefl.report.runs import RecordedRun
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="a message of the wire format, or a safetensors file")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="a run's folder, a message of the wire format, or a safetensors file"),
+    ],
+    round: Annotated[
+        int | None, typer.Option("--round", help="of a run's folder: the checkpoint after this round")
+    ] = None,
 ) -> None:
-    """Show what a file holds: its kind, its layers with their densities, and where its bytes are.
+    """Show what a run came to, or what a file holds: its layers with their densities, and where its bytes are.
 
     Nothing in the file is run, and a damaged one is refused.
 
-    Example:
+    Examples:
+
+      prunefl inspect runs/demo/prunefl
+
+      prunefl inspect runs/demo/prunefl --round 300
 
       prunefl inspect runs/demo/prunefl/model.safetensors
     """
     from rich.console import Console
 
-    from prunefl import wire
+    from prunefl.commands.inspect_file import file_table
 
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise PruneFLError(f"{file}: {error.strerror}") from None
-    try:
-        table = _message_table(wire.describe(data)) if data[:4] == b"PFLW" else _safetensors_table(data)
-    except ValueError as error:
-        raise PruneFLError(f"{file}: {error}") from None
-    Console().print(table)
-
-
-def _table(title: str, *headings: str) -> "Table":
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("layer", "kind", "type") else "right")
-    return table
+    if path.is_dir() and round is None:
+        _show_run(path)
+    elif path.is_dir():
+        Console().print(file_table(_checkpoint_after(path, round or 0)))
+    elif round is not None:
+        raise PruneFLError(f"--round {round} is for a run's folder, and {path} is none")
+    else:
+        Console().print(file_table(path))
 
 
-def _message_table(found: "Description") -> "Table":
-    density = f", density {found.density:.2%}" if found.content == "state" else ""
-    title = f"{found.content}, {found.kind}, {found.precision}, {found.num_bytes:,} bytes{density}\n"
-    title += f"model {found.template.hex()}  masks {found.masks.hex()}"
-    table = _table(title, "layer", "kind", "weights", "live", "density", "pattern bytes", "value bytes")
-    for number, part in enumerate(found.layers):
-        counts = (f"{part.size:,}", f"{part.live:,}", f"{part.density:.2%}")
-        table.add_row(str(number), part.kind, *counts, f"{part.pattern_bytes:,}", f"{part.value_bytes:,}")
-    table.add_section()
-    table.add_row("other values", "", f"{found.rest_bytes // 4:,}", "", "", "", f"{found.rest_bytes:,}")
-    table.add_row("header", "", "", "", "", f"{found.header_bytes:,}", "")
-    return table
+def _checkpoint_after(folder: Path, round: int) -> Path:
+    """Return the file of a round's checkpoint, of which a run keeps the last ones."""
+    from prunefl.runs.checkpoint import kept
+
+    found = kept(folder / "checkpoints")
+    if round not in found:
+        there = f"those after rounds {_listed(found)}" if found else "none"
+        raise PruneFLError(f"--round {round}: {folder} has no checkpoint of that round; there are {there}")
+    return found[round]
 
 
-def _safetensors_table(data: bytes) -> "Table":
-    header = _safetensors_header(data)
-    shapes = _own_shapes(header.pop("__metadata__", {}))
-    table = _table(f"safetensors, {len(data):,} bytes", "layer", "type", "shape", "live", "density", "bytes")
-    for name, entry in sorted(header.items()):
-        begin, end = entry["data_offsets"]
-        shape, live, density = tuple(shapes.get(name, entry["shape"])), "", ""
-        if MASK + name in header and math.prod(shape):
-            live, density = (
-                f"{math.prod(entry['shape']):,}",
-                f"{math.prod(entry['shape']) / math.prod(shape):.2%}",
-            )
-        table.add_row(
-            name, entry["dtype"], "x".join(map(str, shape)) or "scalar", live, density, f"{end - begin:,}"
+def _listed(rounds: dict[int, Path]) -> str:
+    return ", ".join(map(str, sorted(rounds)))
+
+
+def _show_run(folder: Path) -> None:
+    from rich.console import Console
+
+    from prunefl.commands.inspect_file import file_table
+    from prunefl.commands.summary import summary_table
+    from prunefl.report.runs import read_run
+    from prunefl.runs.checkpoint import kept
+    from prunefl.runs.resume import MODEL_FILE
+
+    if not (folder / "records.jsonl").is_file():
+        raise PruneFLError(f"{folder}: no run in it (no records.jsonl)")
+    found, console = read_run(folder), Console()
+    for line in _about(found):
+        console.print(line, highlight=False, markup=False)
+    if found.rounds:
+        target = float(found.config.get("run", {}).get("target_accuracy", 0.0))
+        console.print(summary_table([(found.method, [*map(dict, found.rounds)])], target))
+    checkpoints = kept(folder / "checkpoints")
+    if checkpoints:
+        console.print(
+            f"checkpoints after rounds {_listed(checkpoints)} (--round N shows one)", highlight=False
         )
-    return table
+    if (folder / MODEL_FILE).is_file():
+        console.print(file_table(folder / MODEL_FILE))
+    elif checkpoints:
+        console.print(file_table(checkpoints[max(checkpoints)]))
 
 
-def _safetensors_header(data: bytes) -> dict[str, Any]:
-    import safetensors.torch
-    from safetensors import SafetensorError
-
-    try:
-        safetensors.torch.load(data)  # checks every offset against the length
-        length = int.from_bytes(data[:8], "little")
-        header: dict[str, Any] = json.loads(data[8 : 8 + length])
-    except (SafetensorError, ValueError):
-        raise PruneFLError("neither a message of the wire format nor a safetensors file") from None
-    return header
-
-
-def _own_shapes(metadata: dict[str, str]) -> dict[str, list[int]]:
-    """Return the shapes that a prunefl model file gives for its pruned layers; none for other files."""
-    try:
-        shapes: dict[str, list[int]] = json.loads(metadata["prunefl"])["shapes"]
-    except (KeyError, TypeError, ValueError):
-        return {}
-    return shapes
+def _about(found: "RecordedRun") -> list[str]:
+    """Return in words which run it is and how far it came."""
+    header, done = found.header, len(found.rounds)
+    planned = found.config.get("run", {}).get("rounds", done)
+    state = f"finished, {done} rounds" if found.finished else f"{done} of {planned} rounds"
+    return [
+        f"{found.folder}: {header.get('model')} on {header.get('data')} with {found.method}, seed {found.seed}",
+        f"{state}, written by prunefl {header.get('version', 'of an unknown version')}",
+        f"data: {header.get('cut')}",
+        *(note for note in found.notes if not note.startswith("unfinished")),
+    ]

@@ -12,34 +12,17 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from prunefl.commands.summary import spoken_bytes, spoken_percent, spoken_seconds, summary_table
 from prunefl.config import Config
 
 Record = dict[str, Any]
 
 
-def spoken_seconds(seconds: float) -> str:
-    """Return a duration as a person says it: 4.2 s, 3:05, 2:10:00."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def spoken_bytes(count: float) -> str:
-    """Return a size as a person says it."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable")
-
-
 class Screen:
     """Shows each record; a base for the two ways of showing."""
 
-    def __init__(self, config: Config, console: Console) -> None:
-        self.config, self.console = config, console
+    def __init__(self, config: Config, console: Console, folder: Path = Path()) -> None:
+        self.config, self.console, self.folder = config, console, folder
         self.accuracy: float | None = None
         self.at_clients: Record | None = None
         self.started: tuple[int, float] | None = None
@@ -49,9 +32,24 @@ class Screen:
         self.accuracy = record.get("accuracy", self.accuracy)
         self.at_clients = record.get("evaluation", self.at_clients)
 
-    def show_cut(self, cut: str) -> None:
-        """Show how the data is divided among clients."""
-        print(f"data: {cut}", file=sys.stderr, flush=True)
+    def show_begin(self, cut: str, done: int) -> None:
+        """Show what is about to be trained, and how the data is divided among clients."""
+        run = self.config.run
+        if done >= run.rounds:
+            self.say(
+                f"{self.folder}: all {run.rounds} rounds are done, nothing to resume (run.rounds=N adds some)"
+            )
+            return
+        self.say(
+            f"training {self.config.model.name} on {self.config.data.name} with {run.method} into {self.folder}"
+        )
+        self.say(f"data: {cut}")
+        if done > 0:
+            self.say(f"going on after round {done} of {run.rounds}")
+
+    def say(self, line: str) -> None:
+        """Print a line beside the figures."""
+        print(line, file=sys.stderr, flush=True)
 
     def show_pass(self, done: int, most: int, density: float) -> None:
         """Show how far initial pruning is."""
@@ -63,7 +61,7 @@ class Screen:
             words = f"{found['accuracy']:.2%} (worst tenth {found['worst_tenth']:.2%})"
             at_clients = {f"at {found['clients']} clients": words}
         return {
-            **({} if self.accuracy is None and at_clients else {"accuracy": _percent(self.accuracy)}),
+            **({} if self.accuracy is None and at_clients else {"accuracy": spoken_percent(self.accuracy)}),
             **at_clients,
             "loss": f"{record['loss']:.4f}" if "loss" in record else "-",
             "density": f"{record['density']:.1%}",
@@ -88,10 +86,6 @@ class Screen:
         self.console.print(
             summary_table([(self.config.run.method, records)], self.config.run.target_accuracy)
         )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.2%}"
 
 
 class Lines(Screen):
@@ -124,8 +118,8 @@ class Lines(Screen):
 class Panel(Screen):
     """A bar and the figures below it, redrawn in place."""
 
-    def __init__(self, config: Config, console: Console) -> None:
-        super().__init__(config, console)
+    def __init__(self, config: Config, console: Console, folder: Path = Path()) -> None:
+        super().__init__(config, console, folder)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(None),
@@ -144,8 +138,12 @@ class Panel(Screen):
         )
         self.live.update(self._drawn(self.parts(record)))
 
-    def show_cut(self, cut: str) -> None:
-        self.live.console.print(f"data: {cut}", highlight=False, markup=False)
+    def show_begin(self, cut: str, done: int) -> None:
+        super().show_begin(cut, done)
+        self.live.start()
+
+    def say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def show_pass(self, done: int, most: int, density: float) -> None:
         self.bar.update(self.task, completed=done, total=most)
@@ -164,53 +162,11 @@ class Panel(Screen):
 @contextmanager
 def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
     """Yield a screen for a run; `folder` is where a person will find what it leaves."""
-    console = Console(stderr=True)
-    console.print(
-        f"training {config.model.name} on {config.data.name} with [bold]{config.run.method}[/] into {folder}",
-        soft_wrap=True,
-    )
-    if not console.is_terminal:
-        # A pipe has no width: the table must not be folded to eighty columns.
-        yield Lines(config, Console(width=140))
+    if not Console(stderr=True).is_terminal:
+        yield Lines(config, Console(), folder)
         return
-    panel = Panel(config, Console())
-    with panel.live:
+    panel = Panel(config, Console(), folder)
+    try:
         yield panel
-
-
-def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
-    """Return accuracy, density, bytes and times of finished runs side by side."""
-    from prunefl.runs.records import cost_to_reach, final_accuracy
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    columns = ["method", "accuracy", "density", "sent", "simulated time", "wall time"]
-    at_clients = [_last_evaluation(records) for _, records in runs]
-    if any(at_clients):
-        columns[2:2] = ["at the clients", "worst tenth"]
-    for column in columns + ([f"simulated to {target:.0%}", f"wall to {target:.0%}"] if target else []):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    for (name, records), found in zip(runs, at_clients, strict=True):
-        last = next(record for record in reversed(records) if record["kind"] == "round")
-        total, accuracy = last["total"], final_accuracy(records)
-        row = [
-            name,
-            "no test set" if accuracy is None else _percent(accuracy),
-            *([_percent(found.get(key)) for key in ("accuracy", "worst_tenth")] if any(at_clients) else []),
-            f"{last['density']:.1%}",
-            spoken_bytes(total["bytes_up"] + total["bytes_down"]),
-            spoken_seconds(total["seconds"]),
-            spoken_seconds(total["wall_seconds"]),
-        ]
-        if target:
-            reached = cost_to_reach(records, target)
-            costs = reached["total"] if reached else None
-            row += [
-                spoken_seconds(costs[key]) if costs else "not reached" for key in ("seconds", "wall_seconds")
-            ]
-        table.add_row(*row)
-    return table
-
-
-def _last_evaluation(records: list[Record]) -> Record:
-    """Return the last evaluation at clients, or nothing."""
-    return next((record["evaluation"] for record in reversed(records) if "evaluation" in record), {})
+    finally:
+        panel.live.stop()

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
 Record = dict[str, Any]
 
 
@@ -49,6 +51,10 @@ def run(
     source = Path(arguments[0]) if arguments else Path()
     measured = read_measured(source.parent) if source.name == "config.toml" else {}
     folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
+    if resume and not (folder / "config.toml").exists():
+        raise PruneFLError(
+            f"--resume: there is no run to resume in {folder} (no config.toml); leave --resume out"
+        )
     with stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
 
         def on_record(record: Record) -> bool:
@@ -56,7 +62,7 @@ def run(
             return bool(interrupted.is_set())
 
         finished = run_config(
-            config, folder, resume, on_record, progress.show_pass, progress.show_cut, measured
+            config, folder, resume, on_record, progress.show_pass, progress.show_begin, measured
         )
     for complaint in finished.complaints:
         print(f"skipped: {complaint}", file=sys.stderr)

@@ -1,9 +1,9 @@
 """The paper's networks by name: what people call them, and the samples of the task that each has in the paper."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from prunefl.system.errors import PruneFLError
+from prunefl.system.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,5 @@ def find_network(setting: str, name: str, own: str = "") -> str:
     full = SHORT.get(name, name)
     if full in NETWORKS:
         return full
-    near = get_close_matches(name, [*NETWORKS, *SHORT], 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    hint = did_you_mean(name, [*NETWORKS, *SHORT])
     raise PruneFLError(f"{setting}={name!r}, must be one of {', '.join(NETWORKS)}{own}{hint}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from prunefl.system.errors import PruneFLError
+from prunefl.system.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Rule:
 
     holds: Callable[[Any], bool]
     text: str
+    options: tuple[str, ...] = ()
 
 
 def at_least(bound: float) -> Rule:
@@ -40,7 +42,7 @@ def below_one() -> Rule:
 
 
 def one_of(*options: str) -> Rule:
-    return Rule(lambda value: value in options, f"must be one of {', '.join(options)}")
+    return Rule(lambda value: value in options, f"must be one of {', '.join(options)}", options)
 
 
 def window() -> Rule:
@@ -88,7 +90,7 @@ def typed(path: str, value: Any, kind: Any, rule: Rule) -> Any:
     if isinstance(converted, float) and converted != converted:
         raise PruneFLError(f"{path}={value!r}, must be a number")
     if not rule.holds(converted):
-        raise PruneFLError(f"{path}={value!r}, {rule.text}")
+        raise PruneFLError(f"{path}={value!r}, {rule.text}{did_you_mean(str(value), rule.options)}")
     return converted
 
 

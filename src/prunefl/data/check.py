@@ -88,6 +88,15 @@ def cut_of(federation: Federation) -> Cut:
     return Cut(len(sizes), *_spread(sizes), kinds)
 
 
+def count_labels(federation: Federation) -> list[int] | None:
+    """Return how many training samples each class has, or None where only reading every sample would tell."""
+    known = [labels_of(client) for client in federation.clients]
+    if any(labels is None for labels in known):
+        return None
+    counts = [np.bincount(labels, minlength=federation.classes) for labels in known if labels is not None]
+    return [int(count) for count in np.sum(counts, axis=0)]
+
+
 def _spread(counts: Sequence[int]) -> tuple[int, int, int]:
     """Return the fewest, the median (a count that occurs) and the most."""
     return min(counts), median_low(counts), max(counts)

@@ -14,6 +14,7 @@ from pathlib import Path
 from prunefl.data.cifar10 import whole_files
 from prunefl.data.download import Progress, Remote, fetch, read_bytes
 from prunefl.system.errors import PruneFLError
+from prunefl.system.suggest import did_you_mean
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master"
@@ -57,7 +58,8 @@ def get(name: str, folder: Path, progress: Progress, writers: int = 193) -> str:
     if name in BY_HAND:
         return BY_HAND[name].format(folder=folder)
     if name not in GETTERS:
-        raise PruneFLError(f"data set {name!r}, must be one of {', '.join((*GETTERS, *BY_HAND))}")
+        known = (*GETTERS, *BY_HAND)
+        raise PruneFLError(f"data set {name!r}, must be one of {', '.join(known)}{did_you_mean(name, known)}")
     options = (writers,) if name == "femnist" else ()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """From the name of a data set to its samples, before they are cut into clients."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from prunefl.data.arrays import npz
@@ -16,6 +15,7 @@ from prunefl.data.mnist import mnist
 from prunefl.data.own import csv_index, folder_per_class, folder_per_client
 from prunefl.system.errors import PruneFLError
 from prunefl.system.plugins import own_function
+from prunefl.system.suggest import did_you_mean
 
 PUBLISHED: Mapping[str, Callable[[Path | None, Path | None], Source]] = {
     "digits": digits,
@@ -48,9 +48,7 @@ def source_of(
     if ":" in name:
         return _own_source(name, folder)
     if name not in NAMES:
-        near = get_close_matches(name, NAMES, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        known = ", ".join(NAMES)
+        known, hint = ", ".join(NAMES), did_you_mean(name, NAMES)
         raise PruneFLError(f"data.name={name!r}, must be one of {known} or package.module:function{hint}")
     if name == AT_CLIENTS:
         raise PruneFLError(

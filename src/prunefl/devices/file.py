@@ -11,6 +11,7 @@ from typing import Any
 
 from prunefl.devices.device import Link
 from prunefl.system.errors import PruneFLError
+from prunefl.system.suggest import did_you_mean
 
 PRESETS = ("raspberry-pi-4", "android-vm", "x86")
 
@@ -75,7 +76,10 @@ def load(name_or_path: str) -> DeviceFile:
         return parse(text, name_or_path)
     path = Path(name_or_path)
     if not path.is_file():
-        raise PruneFLError(f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file")
+        hint = did_you_mean(name_or_path, PRESETS)
+        raise PruneFLError(
+            f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file{hint}"
+        )
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:

@@ -22,6 +22,7 @@ from prunefl.methods.base import (
 )
 from prunefl.system.errors import PruneFLError
 from prunefl.system.plugins import own_function
+from prunefl.system.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from prunefl.config import Config
@@ -82,6 +83,7 @@ def build_method(config: "Config") -> Method:
     if make is None:
         raise PruneFLError(
             f"run.method={name!r}, must be one of {', '.join(known())}, a registered one or package.module:function"
+            f"{did_you_mean(name, known())}"
         )
     if isinstance(make, type) and issubclass(make, Method):
         _check_config(make, name, config)

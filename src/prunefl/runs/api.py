@@ -4,6 +4,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +83,20 @@ def run_config(
     resume: bool = False,
     on_record: Callable[[Record], bool | None] | None = None,
     on_pass: OnPass | None = None,
-    on_cut: Callable[[str], None] | None = None,
+    on_begin: Callable[[str, int], None] | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> Run:
     """Run what a config describes; the CLI is a thin layer over this.
 
     Args:
-        on_cut: told, before anything is trained, how the data is cut into clients.
+        on_begin: told when all is checked, before anything is trained, how the data is cut into clients and how many
+            rounds are done already.
         measured: break-even densities of another run, to repeat its bits on another machine.
     """
     federation = data.load_configured(config)
-    if on_cut is not None:
-        on_cut(federation.spoken)
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    return _run(model, federation, config, out, resume, on_record, on_pass, measured)
+    told = None if on_begin is None else partial(on_begin, federation.spoken)
+    return _run(model, federation, config, out, resume, on_record, on_pass, measured, told)
 
 
 def _run(
@@ -107,6 +108,7 @@ def _run(
     on_record: Callable[[Record], bool | None] | None,
     on_pass: OnPass | None = None,
     measured: Mapping[str, float] | None = None,
+    on_begin: Callable[[int], None] | None = None,
 ) -> Run:
     network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
     setup = prepare(
@@ -124,4 +126,4 @@ def _run(
             Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
             watched as told,
         ):
-            return execute(setup, engine, federation.test, federation.name, folder, resume, told)
+            return execute(setup, engine, federation.test, federation.name, folder, resume, told, on_begin)

@@ -1,5 +1,6 @@
 """Stop and go on: the whole state of a run in one file, written atomically, without pickle (docs/method.md 12)."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) 
         if last_round is not None and _step_of(path) > last_round + 1:
             continue
         try:
-            state, extra = _load(path)
+            state, extra = load_one(path)
         except CheckpointError as error:
             complaints.append(str(error))
             of_other_versions += isinstance(error, OtherVersionError)
@@ -107,7 +108,21 @@ def _step_of(path: Path) -> int:
     return int(path.name.partition("-")[0])
 
 
-def _load(path: Path) -> tuple[ServerState, dict[str, Any]]:
+def kept(folder: Path) -> dict[int, Path]:
+    """Return the checkpoints that are there, by the round after which they were written."""
+    return {max(0, _step_of(path) - 1): path for path in reversed(_found(folder))}
+
+
+def is_checkpoint(metadata: Mapping[str, str]) -> bool:
+    """Return whether a safetensors file with this metadata is a checkpoint of this version."""
+    try:
+        return bool(json.loads(metadata["about"])["format"] == FORMAT)
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def load_one(path: Path) -> tuple[ServerState, dict[str, Any]]:
+    """Return what a checkpoint holds: the server's state, and what the engine wants back."""
     with understanding(path):
         arrays, about = load_arrays(path)
         if about.get("format") != FORMAT:

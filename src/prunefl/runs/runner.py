@@ -76,13 +76,17 @@ def execute(
     folder: Path,
     resume: bool,
     on_record: OnRecord,
+    on_begin: Callable[[int], None] | None = None,
 ) -> Run:
     """Run all rounds that are left, leaving in `folder` what the README says a run leaves.
 
     Args:
         test: what the server evaluates on; None where it has no samples.
+        on_begin: told when all is checked, before anything is trained, how many rounds are done already.
     """
     opened = open_run(setup, engine, folder, resume)
+    if on_begin is not None:
+        on_begin(opened.state.round)
     state, wall = opened.state, opened.wall
     rounds = run_rounds(setup, opened.state, engine)
     evaluator = None if test is None else Evaluator(setup, test)

@@ -3,15 +3,18 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from prunefl import models
 from prunefl.config.networks import NETWORKS, find_network
+from prunefl.export.inference import load, model_file
 from prunefl.local import torch_backend as sparse
 from prunefl.local.torch_backend.network import prunable_names
 from prunefl.system.errors import PruneFLError
+from prunefl.wire.model_file import About, load_model
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ def measure(name: str, densities: Sequence[float], samples: int, repeats: int) -
     ]
 
 
+def measure_run(run: Path, samples: int, repeats: int) -> tuple[About, Timing]:
+    """Return what a run's final model is of, and the time of classifying the samples with it, as it was pruned."""
+    state, about = load_model(model_file(run))
+    pruned = load(run)
+    inputs = torch.rand(samples, *about.input_shape, generator=torch.Generator().manual_seed(0))
+    return about, _turns(pruned, state.masks.density, inputs, repeats)
+
+
 def _masks(model: nn.Module, density: float, generator: torch.Generator) -> dict[str, Tensor]:
     """Return random masks, the same density in each layer."""
     if not 0.0 < density <= 1.0:
@@ -50,8 +61,12 @@ def _masks(model: nn.Module, density: float, generator: torch.Generator) -> dict
 def _timing(
     model: nn.Module, masks: dict[str, Tensor], density: float, inputs: Tensor, repeats: int
 ) -> Timing:
-    """Return the best time of each, after one run that is not counted."""
-    pruned = sparse.sparsify(model, masks).eval()
+    """Return the times of a network pruned by these masks."""
+    return _turns(sparse.sparsify(model, masks).eval(), density, inputs, repeats)
+
+
+def _turns(pruned: nn.Module, density: float, inputs: Tensor, repeats: int) -> Timing:
+    """Return the best time of a pruned network and of its dense twin, after one run that is not counted."""
     dense = sparse.densify(pruned).eval()
     times: dict[nn.Module, list[float]] = {pruned: [], dense: []}
     with torch.inference_mode():
