@@ -2,11 +2,13 @@
 // Tensors come as addresses: prunefl.local.torch_backend has checked their type, device, layout and size.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <stdexcept>
 
 #include "chain.hpp"
@@ -25,6 +27,7 @@ using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 float* writable(Address a) { return reinterpret_cast<float*>(a); }
 const float* readable(Address a) { return reinterpret_cast<const float*>(a); }
+const uint8_t* bits(Address a) { return reinterpret_cast<const uint8_t*>(a); }
 
 std::vector<const float*> all_readable(const Addresses& addresses) {
     std::vector<const float*> pointers;
@@ -187,8 +190,37 @@ NB_MODULE(_kernels, m) {
     m.def(
         "masked_sgd",
         [](Address weights, Address gradients, Address live, int64_t size, float rate, int threads) {
-            kernels().masked_sgd(writable(weights), readable(gradients), reinterpret_cast<const uint8_t*>(live), size,
-                                 rate, threads);
+            kernels().masked_sgd(writable(weights), readable(gradients), bits(live), size, rate, threads);
+        },
+        Unlocked());
+    m.def(
+        "momentum_sgd",
+        [](Address weight, Address gradient, Address momentum, Address live, int64_t size,
+           const std::tuple<float, float, float, float, bool>& rule, int threads) {
+            const auto& [rate, mu, decay, scale, nesterov] = rule;
+            kernels().momentum_sgd(writable(weight), writable(gradient), writable(momentum), bits(live), size,
+                                   {rate, mu, decay, scale, nesterov}, threads);
+        },
+        "Momentum's address is zero where there is none, live's where all weights live.", Unlocked());
+    m.def(
+        "adam",
+        [](Address weight, Address gradient, Address first, Address second, Address live, int64_t size,
+           const std::array<float, 9>& rule, int threads) {
+            const auto& [rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale] = rule;
+            kernels().adam(writable(weight), writable(gradient), writable(first), writable(second), bits(live), size,
+                           {rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale}, threads);
+        },
+        Unlocked());
+    m.def(
+        "pull",
+        [](Address gradient, Address weight, Address anchor, int64_t size, float strength, int threads) {
+            kernels().pull(writable(gradient), readable(weight), readable(anchor), size, strength, threads);
+        },
+        Unlocked());
+    m.def(
+        "squared_norm",
+        [](Address gradient, Address live, int64_t size, int threads) {
+            return kernels().squared_norm(writable(gradient), bits(live), size, threads);
         },
         Unlocked());
 }

@@ -4,6 +4,18 @@
 
 namespace prunefl {
 
+// A step of SGD: m = momentum m + (scale g + decay w), w -= rate m; with Nesterov's look ahead.
+struct SgdRule {
+    float rate, momentum, decay, scale;
+    bool nesterov;
+};
+
+// A step of Adam, its corrections of the bias worked out: rate is over 1 - beta1^t, second_root is sqrt(1 - beta2^t).
+// rest is 1 - beta, which floats would not give; decay is added to the gradient; shrink multiplies the weight (AdamW).
+struct AdamRule {
+    float rate, rest1, beta2, rest2, second_root, epsilon, decay, shrink, scale;
+};
+
 struct Kernels {
     const char* name;
     int lanes;
@@ -34,6 +46,12 @@ struct Kernels {
                           const Placed<float>& dx, int threads);
     void (*sgd)(float* w, const float* g, ptrdiff_t size, float rate, int threads);
     void (*masked_sgd)(float* w, const float* g, const uint8_t* live, ptrdiff_t size, float rate, int threads);
+    void (*momentum_sgd)(float* w, float* g, float* m, const uint8_t* live, ptrdiff_t size, const SgdRule&,
+                         int threads);
+    void (*adam)(float* w, float* g, float* m, float* v, const uint8_t* live, ptrdiff_t size, const AdamRule&,
+                 int threads);
+    void (*pull)(float* g, const float* w, const float* anchor, ptrdiff_t size, float strength, int threads);
+    double (*squared_norm)(float* g, const uint8_t* live, ptrdiff_t size, int threads);
     void (*gather)(float* to, const float* from, const int32_t* order, ptrdiff_t size, int threads);
 };
 

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <cstring>
+#include <vector>
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -39,6 +40,10 @@ const Kernels PRUNEFL_PATH{PRUNEFL_NAME,
                            pool_backward,
                            sgd,
                            masked_sgd,
+                           momentum_sgd,
+                           adam,
+                           pull,
+                           squared_norm,
                            gather};
 
 }  // namespace prunefl

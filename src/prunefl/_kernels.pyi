@@ -73,3 +73,26 @@ def to_torch(size: Size, x: int, out: int, threads: int, /) -> None: ...
 def from_torch(size: Size, x: int, out: int, threads: int, /) -> None: ...
 def sgd(weights: list[int], gradients: list[int], sizes: list[int], rate: float, threads: int, /) -> None: ...
 def masked_sgd(weights: int, gradients: int, live: int, size: int, rate: float, threads: int, /) -> None: ...
+def momentum_sgd(
+    weight: int,
+    gradient: int,
+    momentum: int,
+    live: int,
+    size: int,
+    rule: tuple[float, float, float, float, bool],
+    threads: int,
+    /,
+) -> None: ...
+def adam(
+    weight: int,
+    gradient: int,
+    first: int,
+    second: int,
+    live: int,
+    size: int,
+    rule: tuple[float, float, float, float, float, float, float, float, float],
+    threads: int,
+    /,
+) -> None: ...
+def pull(gradient: int, weight: int, anchor: int, size: int, strength: float, threads: int, /) -> None: ...
+def squared_norm(gradient: int, live: int, size: int, threads: int, /) -> float: ...

@@ -49,6 +49,26 @@ def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
         ({"training": {"local_steps": "five"}}, r"^training.local_steps='five', must be a whole number$"),
         ({"training": {"local_steps": True}}, r"^training.local_steps=True, must be a whole number$"),
         ({"training": {"loss": "mse"}}, r"^training.loss='mse', must be one of cross_entropy, onehot_bce$"),
+        (
+            {"optimiser": {"name": "adam", "momentum": 0.9}},
+            r"^optimiser.momentum=0.9 is a setting of sgd, but optimiser.name='adam'$",
+        ),
+        (
+            {"optimiser": {"beta2": 0.9}},
+            r"^optimiser.beta2=0.9 is a setting of adam and adamw, but optimiser.name='sgd'$",
+        ),
+        ({"optimiser": {"nesterov": True}}, r"^optimiser.nesterov=true needs optimiser.momentum > 0$"),
+        ({"optimiser": {"keep": True}}, r"^optimiser.keep=true, but sgd without .* has nothing to keep$"),
+        (
+            {"server_optimiser": {"name": "fedavgm", "tau": 0.1}},
+            r"^server_optimiser.tau=0.1 has no effect with server_optimiser.name='fedavgm'$",
+        ),
+        (
+            {"training": {"schedule": "cosine", "decay": 0.5}},
+            r"^training.decay=0.5 has no effect with training.schedule='cosine'$",
+        ),
+        ({"training": {"final_rate": 0.5}}, r"^training.final_rate=0.5 needs training.schedule='cosine'$"),
+        ({"training": {"warmup_rounds": 300}}, r"^training.warmup_rounds=300, must be < run.rounds=300$"),
         ({"importance": {"window": 0}}, r'^importance.window=0, must be "all" or a number of rounds'),
         ({"importance": {"window": "some"}}, r"^importance.window='some', must be \"all\" or a number"),
         ({"run": 3}, r"^run=3, must be a section: \[run\]$"),

@@ -60,3 +60,27 @@ def test_derived_seeds_do_not_collide_for_neighbouring_numbers():
         derived_seed(s, p, a, b) for s in range(3) for p in ("x", "y") for a in range(12) for b in range(12)
     }
     assert len(seeds) == 3 * 2 * 12 * 12
+
+
+def test_cosine_after_a_warm_up_is_torchs():
+    import torch
+
+    config = small_config(
+        run={"rounds": 20},
+        training={"learning_rate": 0.1, "schedule": "cosine", "warmup_rounds": 4, "final_rate": 0.05},
+    )
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimiser = torch.optim.SGD([weight], lr=0.1)
+    warm = torch.optim.lr_scheduler.LinearLR(optimiser, start_factor=1 / 5, total_iters=4)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=16, eta_min=0.005)
+    both = torch.optim.lr_scheduler.SequentialLR(optimiser, [warm, cosine], milestones=[4])
+    for round in range(1, 21):
+        assert schedule.learning_rate(round, config) == pytest.approx(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        both.step()
+
+
+def test_what_comes_before_the_first_round_does_not_warm_up():
+    config = small_config(training={"learning_rate": 0.1, "warmup_rounds": 4})
+    rates = [schedule.learning_rate(round, config) for round in range(6)]
+    assert rates == pytest.approx([0.1, 0.02, 0.04, 0.06, 0.08, 0.1])

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from prunefl import data
 from prunefl.core.randomness import derived_seed
 from prunefl.data.transform import FlipAndCrop, to_unit
-from prunefl.local.batches import draw_batches, fixed_batches
+from prunefl.local.batches import count_steps, draw_batches, fixed_batches
 from tasks import small_config, small_data
 
 SHARE = data.wrap(small_data(60, seed=1))
@@ -61,3 +61,18 @@ def test_the_batches_of_initial_pruning_are_fixed() -> None:
 def test_no_batch_of_initial_pruning_is_a_single_sample() -> None:
     batches = fixed_batches(SHARE, 41, 0, small_config())
     assert [len(labels) for _, labels in batches] == [20, 21]
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes"), [(60, [20, 20, 20]), (50, [20, 20, 10]), (41, [20, 21]), (7, [7])]
+)
+def test_an_epoch_is_every_sample_once_and_no_batch_of_one(samples: int, sizes: list[int]) -> None:
+    config = small_config(training={"local_epochs": 2})
+    inputs = np.arange(samples, dtype=np.float32)
+    drawn = draw_batches(data.Tensors(inputs, np.zeros(samples, np.int64)), 1, 0, config)
+    assert [len(labels) for _, labels in drawn] == 2 * sizes
+    assert count_steps(samples, config) == len(drawn)
+    half = len(sizes)
+    for epoch in (drawn[:half], drawn[half:]):
+        assert sorted(np.concatenate([x for x, _ in epoch])) == inputs.tolist()
+    assert not np.array_equal(drawn[0][0], drawn[half][0])

@@ -36,7 +36,7 @@ def test_training_does_not_touch_the_allocator_and_the_command_line_does(monkeyp
 def test_training_with_an_own_method_and_an_own_model_leaves_the_path_alone(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     before = list(sys.path)
-    go(run={"method": "own_method:FedProx", "rounds": 1})
+    go(run={"method": "own_method:QFedAvg", "rounds": 1})
     assert sys.path == before
 
 

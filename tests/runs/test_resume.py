@@ -31,6 +31,11 @@ VARIANTS = {
     "int8 with feedback": {"wire": {"precision": "int8", "importance": "log8"}},
     "client selection": {"training": {"participants": 2}},
     "online, which remembers": {"run": {"method": "online"}},
+    "moments kept at clients and at the server": {
+        "optimiser": {"name": "adam", "keep": True},
+        "server_optimiser": {"name": "fedyogi", "rate": 0.1},
+        "training": {"learning_rate": 0.01, "participants": 2, "local_epochs": 1, "warmup_rounds": 3},
+    },
 }
 
 

@@ -82,6 +82,7 @@ def shortened(config: Config, word: str) -> Config:
             training,
             decay_rounds=shorter(training.decay_rounds),
             decay_stairs=shorter(training.decay_stairs),
+            warmup_rounds=round(training.warmup_rounds * scale),
         ),
         pruning=replace(pruning, half_life=shorter(pruning.half_life)),
     )

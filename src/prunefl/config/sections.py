@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass
 
+from prunefl.config.optimiser import (
+    PLAIN_AVERAGE,
+    PLAIN_SGD,
+    OptimiserSettings,
+    ServerOptimiserSettings,
+    refuse_foreign_server_settings,
+    refuse_foreign_settings,
+)
 from prunefl.config.settings import (
     at_least,
     below_one,
@@ -88,14 +96,22 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Local training at a client: plain SGD."""
+    """Local training at a client; how a gradient becomes a step is in [optimiser]."""
 
     local_steps: int = setting(5, "mini-batches a client trains in a round (I)", at_least(1))
+    local_epochs: int = setting(
+        0, "passes over its own samples instead; 0: training.local_steps mini-batches", at_least(0)
+    )
     batch_size: int = setting(20, "samples in a mini-batch", at_least(1))
     learning_rate: float = setting(0.25, "learning rate of round 0", positive())
     decay: float = setting(1.0, "the rate is multiplied by decay^(r / decay_rounds)", between(0.0, 1.0))
     decay_rounds: int = setting(10000, "see decay", at_least(1))
     decay_stairs: int = setting(1, "rounds for which the rate stays the same", at_least(1))
+    schedule: str = setting(
+        "decay", "decay, see there, or cosine: half a cosine over run.rounds", one_of("decay", "cosine")
+    )
+    final_rate: float = setting(0.0, "of cosine: the share of the rate that it falls to", share())
+    warmup_rounds: int = setting(0, "rounds in which the rate grows to learning_rate", at_least(0))
     loss: str = setting(
         "cross_entropy", "or onehot_bce, the authors' loss", one_of("cross_entropy", "onehot_bce")
     )
@@ -210,6 +226,7 @@ class Config:
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
+    optimiser: OptimiserSettings = PLAIN_SGD
     pruning: PruningSettings = PruningSettings()
     initial: InitialSettings = InitialSettings()
     importance: ImportanceSettings = ImportanceSettings()
@@ -217,6 +234,7 @@ class Config:
     wire: WireSettings = WireSettings()
     time: TimeSettings = TimeSettings()
     server: ServerSettings = ServerSettings()
+    server_optimiser: ServerOptimiserSettings = PLAIN_AVERAGE
     fleet: tuple[FleetSettings, ...] = ()
 
     def __post_init__(self) -> None:
@@ -233,6 +251,9 @@ class Config:
 def _check_together(config: Config) -> None:
     """Refuse values that are right alone and wrong together."""
     training, data, pruning = config.training, config.data, config.pruning
+    refuse_foreign_settings(config.optimiser)
+    refuse_foreign_server_settings(config.server_optimiser)
+    _check_rates(config)
     if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
         raise PruneFLError(
             f"pruning.density_target={pruning.density_target}, "
@@ -258,3 +279,18 @@ def _check_together(config: Config) -> None:
     if config.fleet and sum(config.fleet_counts()) != data.clients:
         held = sum(entry.count for entry in config.fleet)
         raise PruneFLError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
+
+
+def _check_rates(config: Config) -> None:
+    """Refuse rates of two schedules at once, a warm-up that never ends, and steps that are not known beforehand."""
+    training = config.training
+    if training.local_epochs and config.time.refit:
+        raise PruneFLError("time.refit=true needs equal steps at all clients, must be without local_epochs")
+    if training.schedule == "cosine" and training.decay != 1.0:
+        raise PruneFLError(f"training.decay={training.decay} has no effect with training.schedule='cosine'")
+    if training.schedule != "cosine" and training.final_rate:
+        raise PruneFLError(f"training.final_rate={training.final_rate} needs training.schedule='cosine'")
+    if training.warmup_rounds >= config.run.rounds:
+        raise PruneFLError(
+            f"training.warmup_rounds={training.warmup_rounds}, must be < run.rounds={config.run.rounds}"
+        )

@@ -1,15 +1,28 @@
 """What changes with the round number: learning rate, prunable share, size limit."""
 
+import math
+
 from prunefl.config import Config
 from prunefl.core.limits import prunable_fraction, size_limit
 from prunefl.core.randomness import Stream, stream
 
 
 def learning_rate(round: int, config: Config) -> float:
-    """Return the rate of a round (the first is 1; the paper's r counts from 0)."""
-    training = config.training
-    r = (round - 1) // training.decay_stairs * training.decay_stairs
+    """Return the rate of a round (the first is 1; the paper's r counts from 0; what is before it does not warm up)."""
+    training, r = config.training, max(0, round - 1)
+    if round >= 1 and r < training.warmup_rounds:
+        return training.learning_rate * (r + 1) / (training.warmup_rounds + 1)
+    if training.schedule == "cosine":
+        return _cosine_rate(r, config)
+    r = r // training.decay_stairs * training.decay_stairs
     return float(training.learning_rate * training.decay ** (r / training.decay_rounds))
+
+
+def _cosine_rate(r: int, config: Config) -> float:
+    """Return half a cosine from the end of the warm-up to the end of the run."""
+    training, final = config.training, config.training.final_rate
+    since = max(0, r - training.warmup_rounds) / (config.run.rounds - training.warmup_rounds)
+    return training.learning_rate * (final + (1 - final) * (1 + math.cos(math.pi * since)) / 2)
 
 
 def fraction(completed: int, config: Config) -> float:

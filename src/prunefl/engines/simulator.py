@@ -97,7 +97,7 @@ class StateFiles:
         masks = server.past.get(bytes.fromhex(entry["masks"]))
         arrays = load_arrays(self._folder / entry["file"])[0] if entry["file"] else {}
         memory = client_files.memory_of(arrays, entry["memory"])
-        return ClientState(masks, memory, client_files.residual_of(arrays))
+        return ClientState(masks, memory, client_files.residual_of(arrays), client_files.moments_of(arrays))
 
     def save(self, client: int, round: int, state: ClientState) -> None:
         """Keep a client's state. Files are never overwritten: an older checkpoint may speak of them."""

@@ -20,4 +20,6 @@ def make_backend(network: Network, config: Config, measured: MutableMapping[str,
     from prunefl.local.torch_backend.backend import TorchBackend
 
     batch_shape = (config.training.batch_size, *network.input_shape)
-    return TorchBackend(network.module, network.template, config.training.loss, batch_shape, measured)
+    return TorchBackend(
+        network.module, network.template, config.training.loss, batch_shape, measured, config.optimiser
+    )

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from prunefl.core.moments import Moments
 from prunefl.core.state import Array, Arrays, SparseState
 
 Batch = tuple[Array, NDArray[np.int64]]
@@ -40,8 +41,19 @@ class Backend(Protocol):
     def seed(self, seed: int) -> None:
         """Begin the random numbers of dropout anew."""
 
+    def begin(self, moments: Moments | None = None, anchor: SparseState | None = None) -> None:
+        """Begin a client's training, before its state is loaded. The optimiser remembers its steps until the next one.
+
+        Args:
+            moments: what the optimiser remembers, under any masks; nothing by default.
+            anchor: the weights that FedProx pulls towards; without them it does not pull.
+        """
+
+    def moments(self) -> Moments:
+        """Return a copy of what the optimiser remembers, under the masks of the state."""
+
     def load(self, state: SparseState) -> None:
-        """Take over a state; only other masks take time."""
+        """Take over a state; only other masks take time. What the optimiser remembers follows the masks."""
 
     def state(self) -> SparseState:
         """Return a copy of the state."""
@@ -49,7 +61,7 @@ class Backend(Protocol):
     def steps(
         self, batches: Sequence[Batch], rate: float, sums: Sums | None = None, penalty: Penalty | None = None
     ) -> Trained:
-        """Take one SGD step a batch."""
+        """Take one step of the optimiser a batch."""
 
     def gradient(self, batches: Sequence[Batch], names: Sequence[str]) -> dict[str, Array]:
         """Return the mean gradient over the batches at all positions of the named parameters; the state stays."""

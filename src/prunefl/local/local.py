@@ -52,7 +52,10 @@ class Local:
     def steps(
         self, batches: Sequence[Batch], sums: Sums | None = None, penalty: Penalty | None = None
     ) -> Trained:
-        """Take one SGD step a batch: w − rate·(g + penalty's gradient), at live positions."""
+        """Take one step a batch, of plain SGD or as [optimiser] says: w − rate·(g + penalty's gradient), live weights.
+
+        What the optimiser remembers lasts until the round ends, and follows `replace_state` to other masks.
+        """
         return self.backend.steps(batches, self.rate, sums, penalty)
 
     def loss(self, batches: Sequence[Batch]) -> float:

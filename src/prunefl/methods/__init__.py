@@ -115,3 +115,7 @@ def _check_config(method: type[Method], name: str, config: "Config") -> None:
             f"server.aggregate={config.server.aggregate!r} and server.clip_norm={config.server.clip_norm:g}: "
             f"run.method={name!r} averages in its own way, leave both out"
         )
+    if method.needs_plain_sgd and not config.optimiser.is_plain:
+        raise PruneFLError(
+            f"run.method={name!r} takes plain steps of SGD, must be without settings of [optimiser]"
+        )

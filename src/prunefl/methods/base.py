@@ -146,6 +146,7 @@ class Method:
         needs_density: whether `pruning.density` has to be given.
         keeps_limits: which of density_limit and density_target it keeps.
         averages_itself: whether server.aggregate and server.clip_norm would be without effect.
+        needs_plain_sgd: whether it counts on steps of w − rate·g, as [optimiser] has them by default.
         first_round: 1, or 0 where something comes before the first round.
         works: the kinds of Work that it gives out.
         tied_to_rounds: in what way its choices depend on `run.rounds`, if they do: such a run cannot be extended. That
@@ -162,6 +163,7 @@ class Method:
     needs_density: ClassVar[bool] = False
     keeps_limits: ClassVar[tuple[str, ...]] = ()
     averages_itself: ClassVar[bool] = False
+    needs_plain_sgd: ClassVar[bool] = False
     works: ClassVar[tuple[type[Work], ...]] = (Work,)
     tied_to_rounds: ClassVar[str] = ""
 
@@ -184,7 +186,7 @@ class Method:
         return Work()
 
     def train(self, work: Work, local: Local) -> Update:
-        """Return the client's update: local SGD on its own samples."""
+        """Return the client's update: local steps on its own samples."""
         trained = local.steps(local.batches())
         return Update(local.state, trained.loss)
 

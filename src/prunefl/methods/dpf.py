@@ -27,6 +27,7 @@ class DPF(Method):
     colours, dash, place = ("#b5179e", "#f072dd"), "10 4 2 4", 12
     needs_density = True
     averages_itself = True
+    needs_plain_sgd = True
 
     def first(self, network: Network) -> Chosen:
         return self._prune({n: network.first.dense(n) for n in network.full_masks}, network.first)

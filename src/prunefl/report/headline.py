@@ -66,7 +66,7 @@ def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
     if ours is None or (accuracy := _accuracy(ours)) is None:
         return []
     other = _accuracy(theirs) if theirs else None
-    beside = f"{theirs.label}: {other}" if theirs and other else "mean of the last five evaluations"
+    beside = f"{theirs.label}: {other}" if theirs and other else "of the model delivered"
     density = estimate([100 * float(run.rounds[-1]["density"]) for run in ours.runs])
     cards = [
         Card(

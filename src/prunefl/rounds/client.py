@@ -1,13 +1,14 @@
 """A client's half of the round: unpack, do the method's work, pack. State in, state out; no engine here."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from prunefl import wire
 from prunefl.config import Config
 from prunefl.core.masks import Masks
 from prunefl.core.memory import Memory
+from prunefl.core.moments import Moments
 from prunefl.core.network import Network
 from prunefl.core.randomness import derived_seed
 from prunefl.core.state import SparseState
@@ -30,11 +31,13 @@ class ClientState:
         masks: the masks that it was sent last; a values-only message speaks of these. None before the first.
         memory: what the method's client half wants to find again.
         residual: what quantisation has kept from the server so far.
+        moments: what the optimiser remembers (optimiser.keep), under masks of its own.
     """
 
     masks: Masks | None = None
     memory: Memory = field(default_factory=Memory)
     residual: wire.Residual | None = None
+    moments: Moments = field(default_factory=Moments)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ def evaluate(
         raise PruneFLError("asked to evaluate, but evaluation.share=0 holds out no samples")
     received = _unpack(order, client, state)
     started = time.perf_counter()
+    client.backend.begin()
     client.backend.load(received)
     scores, personal = [_score(client, client.split.held_out)], None
     if work.personal_steps:
@@ -125,6 +129,8 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
     received = _unpack(order, client, state)
     started = time.perf_counter()
     client.backend.seed(derived_seed(client.config.run.seed, "dropout", order.round, client.number))
+    # before the first round nobody averages: there is nothing to be pulled back to
+    client.backend.begin(state.moments, received if order.round else None)
     client.backend.load(received)
     local = Local(
         client=client.number,
@@ -141,12 +147,14 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
         on_pass=client.on_pass,
     )
     update = check_update(client.method, order.work, client.method.train(order.work, local))
+    keeps = client.config.optimiser.keep and order.round > 0
+    moments = client.backend.moments() if keeps else Moments()
     return _pack(
         order,
         client,
         update,
         time.perf_counter() - started,
-        ClientState(received.masks, update.memory, state.residual),
+        ClientState(received.masks, update.memory, state.residual, moments),
     )
 
 
@@ -174,4 +182,4 @@ def _pack(
         update.numbers,
         seconds,
     )
-    return reply, ClientState(state.masks, state.memory, residual)
+    return reply, replace(state, residual=residual)

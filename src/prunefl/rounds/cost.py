@@ -4,6 +4,7 @@ Bytes are `len(packed)`, never an estimate. A round lasts as long as its slowest
 that is kept is that participant's, so that its parts add up to the round.
 """
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 from prunefl.core.masks import Counts
 from prunefl.core.randomness import stream
 from prunefl.devices import Device
-from prunefl.methods import Steps
+from prunefl.local.batches import with_steps
+from prunefl.methods import Method, Steps
 from prunefl.rounds.answers import check_cost
 from prunefl.rounds.messages import EvaluationWork, Order
 from prunefl.rounds.scores import Scored
@@ -73,7 +75,8 @@ def charge_round(
     live = state.sparse.masks.counts
     spent = {
         update.client: check_cost(
-            setup.method, setup.method.cost(orders[update.client].work, live, update.numbers)
+            setup.method,
+            _method_of(setup, update.client).cost(orders[update.client].work, live, update.numbers),
         )
         for update in collected.updates
     }
@@ -82,6 +85,15 @@ def charge_round(
     usual = setup.config.training.participants or len(setup.devices)
     cohort = len(collected.updates) if round else usual
     return _charge(setup, orders, spent, collected.sent, cohort)
+
+
+def _method_of(setup: "Setup", client: int) -> Method:
+    """Return the method as it costs this client: with epochs, steps depend on its samples."""
+    if not setup.config.training.local_epochs:
+        return setup.method
+    own = copy.copy(setup.method)
+    object.__setattr__(own, "config", with_steps(setup.config, setup.num_samples[client]))
+    return own
 
 
 def charge_evaluation(

@@ -9,8 +9,10 @@ from prunefl.config import Config
 from prunefl.core import schedule
 from prunefl.core.masks import Masks
 from prunefl.core.memory import Memory
+from prunefl.core.moments import Moments
 from prunefl.core.network import Network
 from prunefl.core.refit import Evidence
+from prunefl.core.server_step import take_step
 from prunefl.core.state import SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.devices import Device
@@ -66,6 +68,7 @@ class ServerState:
         past: masks by digest, the present ones included, the latest last.
         residual: what quantisation has kept from the clients so far.
         evidence: what round times have told of each kind of device (time.refit), by its first client.
+        moments: what the server's optimiser remembers, under the model's masks.
     """
 
     sparse: SparseState
@@ -76,6 +79,7 @@ class ServerState:
     residual: wire.Residual | None = None
     totals: Totals = field(default_factory=Totals)
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
+    moments: Moments = field(default_factory=Moments)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int
     """Return the orders of the next round by client, and the state with what quantisation kept back."""
     round, work = _next_work(setup, state)
     cohort = check_cohort(setup.method, setup.method.cohort(round, setup.clients), len(setup.devices))
-    rate = schedule.learning_rate(max(1, round), setup.config)
+    rate = schedule.learning_rate(round, setup.config)
     packed, residual = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     orders = {c: Order(round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
     return replace(state, residual=residual), orders
@@ -174,11 +178,12 @@ def finish_round(
     state = replace(state, known=known, totals=state.totals.plus(charge))
     state = replace(state, evidence=refit.observe_round(setup, state, orders, got))
     combined = check_combined(method, method.combine(work, state.sparse, got.updates, state.memory))
-    state = replace(state, round=state.round + 1, sparse=combined.state)
+    stepped, moments = _step(setup, state, combined.state)
+    state = replace(state, round=state.round + 1, sparse=stepped, moments=moments)
     seen = Seen(
         state.round,
         work,
-        combined.state,
+        stepped,
         got.statistic,
         got.updates,
         charge.seconds.total,
@@ -199,6 +204,14 @@ def finish_round(
     )
 
 
+def _step(setup: Setup, state: ServerState, mean: SparseState) -> tuple[SparseState, Moments]:
+    """Return the server's step by what the clients made of its model; a stage before round 1 is no change to weigh."""
+    if state.round < 0:
+        return mean, state.moments
+    settings, template = setup.config.server_optimiser, setup.network.template
+    return take_step(settings, template, state.sparse, mean, state.moments)
+
+
 def _with_masks(setup: Setup, state: ServerState, chosen: Chosen) -> ServerState:
     """Return the state with these masks: survivors keep their values, others start at zero (docs/method.md 7)."""
     regrowth = schedule.regrowth(setup.config, max(0, state.round))
@@ -206,7 +219,8 @@ def _with_masks(setup: Setup, state: ServerState, chosen: Chosen) -> ServerState
     past = {digest: masks for digest, masks in state.past.items() if digest != sparse.masks.digest}
     past[sparse.masks.digest] = sparse.masks
     past = dict(list(past.items())[-REMEMBERED_MASKS:])
-    return replace(state, sparse=sparse, memory=chosen.memory, past=past)
+    moments = state.moments.remask(sparse.masks)
+    return replace(state, sparse=sparse, memory=chosen.memory, past=past, moments=moments)
 
 
 def _pack_by_known(

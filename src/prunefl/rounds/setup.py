@@ -7,6 +7,7 @@ from prunefl import config as settings
 from prunefl import devices
 from prunefl.config import Config
 from prunefl.core.network import Network
+from prunefl.local.batches import with_steps
 from prunefl.local.held_out import count_held_out
 from prunefl.methods import build_method
 from prunefl.rounds.answers import check_cohort, check_signatures
@@ -31,9 +32,10 @@ def prepare(
     config = _within_memory(config, fleet)
     method = build_method(config)
     check_signatures(method)
-    time_model = devices.round_time(fleet, config)
     made: MutableMapping[str, float] = {} if measured is None else measured
     num_samples = [size - count_held_out(size, client, config) for client, size in enumerate(sizes)]
+    # with epochs a round waits for whoever has most samples
+    time_model = devices.round_time(fleet, with_steps(config, max(num_samples)))
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
     check_cohort(method, method.cohort(method.first_round, setup.clients), len(num_samples))
     return setup

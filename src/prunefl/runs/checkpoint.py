@@ -29,6 +29,7 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
     """
     arrays = {f"values/{name}": value for name, value in state.sparse.values.items()}
     arrays |= client_files.residual_arrays(state.residual) | client_files.memory_arrays(state.memory)
+    arrays |= client_files.moment_arrays(state.moments)
     for digest, masks in state.past.items():
         arrays |= {f"{digest.hex()}/{name}": bits for name, bits in client_files.mask_arrays(masks).items()}
     about = {
@@ -144,6 +145,7 @@ def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[Serv
         residual=client_files.residual_of(arrays),
         totals=Totals(**about["totals"]),
         evidence={int(client): _evidence(seen) for client, seen in about["evidence"].items()},
+        moments=client_files.moments_of(arrays),
     )
     return state, about["extra"]
 

@@ -128,6 +128,7 @@ class EndRecord(TypedDict):
     kind: Literal["end"]
     rounds: int
     accuracy: float | None
+    mean_accuracy: NotRequired[float | None]
     density: float
 
 
@@ -197,9 +198,19 @@ def clients_accuracy_of(record: Mapping[str, Any]) -> float | None:
 
 
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the mean of the last five evaluations, or None before the first."""
-    last = [accuracy for record in evaluations(records) if (accuracy := accuracy_of(record)) is not None][-5:]
-    return sum(last) / len(last) if last else None
+    """Return the accuracy of the model that the run delivers: its last evaluation; None before the first."""
+    return next(reversed(_accuracies(records)), None)
+
+
+def mean_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the mean over the last tenth of the evaluations, rounded up; None before the first."""
+    found = _accuracies(records)
+    tenth = -(-len(found) // 10)
+    return sum(found[-tenth:]) / tenth if found else None
+
+
+def _accuracies(records: Iterable[Mapping[str, Any]]) -> list[float]:
+    return [found for record in evaluations(records) if (found := accuracy_of(record)) is not None]
 
 
 def cost_to_reach(records: Iterable[Mapping[str, Any]], accuracy: float) -> Mapping[str, Any] | None:

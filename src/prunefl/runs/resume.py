@@ -110,6 +110,8 @@ def _refuse_other_rounds(setup: Setup, then: int, done: int, folder: Path) -> No
     reason = setup.method.tied_to_rounds and f"run.method={config.run.method!r} {setup.method.tied_to_rounds}"
     if config.pruning.density_target:
         reason = f"pruning.density_target={config.pruning.density_target} is the limit of the last round"
+    if config.training.schedule == "cosine":
+        reason = "training.schedule='cosine' ends with the last round"
     if reason:
         raise PruneFLError(
             f"{given} has {then}, and {reason}; resume without changing it, or give another --out"

@@ -20,6 +20,7 @@ from prunefl.runs.records import (
     RunRecord,
     RunTotals,
     final_accuracy,
+    mean_accuracy,
 )
 
 
@@ -144,5 +145,6 @@ def end_record(records: list[Record], state: ServerState) -> EndRecord:
         "kind": "end",
         "rounds": state.round,
         "accuracy": final_accuracy(records),
+        "mean_accuracy": mean_accuracy(records),
         "density": state.sparse.masks.density,
     }

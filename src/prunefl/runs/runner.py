@@ -17,7 +17,7 @@ from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
 from prunefl.runs.evaluate import Evaluator
-from prunefl.runs.records import Record, RecordFile, final_accuracy, read_records
+from prunefl.runs.records import Record, RecordFile, final_accuracy, mean_accuracy, read_records
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.system.errors import PruneFLError
@@ -64,8 +64,13 @@ class Run:
 
     @property
     def accuracy(self) -> float | None:
-        """The mean of the last five evaluations."""
+        """Accuracy of this model: that of the last evaluation."""
         return final_accuracy(self.records)
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        """Mean over the last tenth of the evaluations: steadier than one of them, and of no one model."""
+        return mean_accuracy(self.records)
 
 
 def execute(

@@ -62,4 +62,4 @@ def _load(path: Path) -> ClientState:
     with understanding(path):
         masks = client_files.masks_of(arrays, about["shapes"]) if about["shapes"] else None
         memory = client_files.memory_of(arrays, about["numbers"])
-        return ClientState(masks, memory, client_files.residual_of(arrays))
+        return ClientState(masks, memory, client_files.residual_of(arrays), client_files.moments_of(arrays))

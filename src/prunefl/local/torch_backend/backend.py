@@ -9,16 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from prunefl.config.optimiser import PLAIN_SGD, OptimiserSettings
 from prunefl.core import importance
 from prunefl.core.masks import Masks
+from prunefl.core.moments import Moments
 from prunefl.core.network import Template
 from prunefl.core.state import Array, Arrays, SparseState
 from prunefl.local.backend import Batch, Penalty, Sums, Trained
 from prunefl.local.torch_backend.collect import collect_gradients
 from prunefl.local.torch_backend.convert import pruned_layers, sparsify
 from prunefl.local.torch_backend.losses import LOSSES
-from prunefl.local.torch_backend.optimiser import SGD
 from prunefl.local.torch_backend.state import load_state, state_of
+from prunefl.local.torch_backend.stepper import Stepper
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.models import seed_dropout
 
@@ -29,6 +31,7 @@ class TorchBackend:
     Args:
         batch_shape: shape of a mini-batch; layers compute densely or sparsely, whichever is faster here at it.
         measured: break-even densities to go by, and where new ones are entered.
+        optimiser: how a gradient becomes a step.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class TorchBackend:
         loss: str,
         batch_shape: tuple[int, ...],
         measured: MutableMapping[str, float],
+        optimiser: OptimiserSettings = PLAIN_SGD,
     ) -> None:
         self._module, self._template, self._measured = module, template, measured
         self._criterion = LOSSES[loss]
@@ -45,16 +49,28 @@ class TorchBackend:
         self._generator = torch.Generator()
         self._masks: Masks | None = None
         self._threads = 0
+        self._stepper = Stepper(optimiser, template)
         self.model = module
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of dropout anew."""
         self._generator = torch.Generator().manual_seed(seed)
 
+    def begin(self, moments: Moments | None = None, anchor: SparseState | None = None) -> None:
+        """Begin a client's training, before its state is loaded."""
+        self._stepper.begin(moments, anchor)
+
+    def moments(self) -> Moments:
+        """Return a copy of what the optimiser remembers."""
+        assert self._masks is not None
+        return self._stepper.moments(self.model, self._masks)
+
     def load(self, state: SparseState) -> None:
         """Take over a state; only other masks take time."""
         # break-even differs with the number of threads; which worker pruned first must not decide bits
         if state.masks != self._masks or self._threads != torch.get_num_threads():
+            if self._masks is not None:
+                self._stepper.leave(self.model, self._masks)
             self.model = sparsify(self._module, state.masks, example=self._example, measured=self._measured)
             self._masks, self._threads = state.masks, torch.get_num_threads()
         load_state(self.model, {name: self._tensor(name, value) for name, value in state.values.items()})
@@ -76,8 +92,9 @@ class TorchBackend:
     def steps(
         self, batches: Sequence[Batch], rate: float, sums: Sums | None = None, penalty: Penalty | None = None
     ) -> Trained:
-        """Take one SGD step a batch: w − rate·g at live positions, g or g² added to the sums at all."""
-        optimiser = SGD(self.model.parameters(), lr=rate)
+        """Take one step of the optimiser a batch, at live positions; g or g² added to the sums at all."""
+        assert self._masks is not None
+        optimiser = self._stepper.optimiser(self.model, self._masks, rate)
         loss_sum, right, samples = 0.0, 0, 0
         self.model.train()
         with self._adding(sums):

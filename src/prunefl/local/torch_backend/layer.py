@@ -48,9 +48,9 @@ class SparseLayer(PrunedLayer):
         """Return which weights live, bool, the weight's dense shape."""
         return torch.from_numpy(self.pattern.mask())
 
-    def live_values(self) -> Tensor:
-        """Return a copy of the live weights in row-major order, shape (live,)."""
-        return self.pattern.row_major(self.weight.detach())
+    def row_major(self, values: Tensor) -> Tensor:
+        """Return a copy in row-major order, shape (live,)."""
+        return self.pattern.row_major(values)
 
     def load_values(self, values: Tensor) -> None:
         """Take over weights, in place: dense ones, of which the live count, or the live ones."""

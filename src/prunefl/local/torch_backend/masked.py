@@ -63,10 +63,10 @@ class MaskedLayer(PrunedLayer):
         live = unpack_mask(self.bits.numpy(), self.weight.shape)
         return torch.from_numpy(live).to(self.weight.device)
 
-    def live_values(self) -> Tensor:
-        """Return a copy of the live weights in row-major order, shape (live,)."""
+    def row_major(self, values: Tensor) -> Tensor:
+        """Return a copy of what the mask keeps in row-major order, shape (live,)."""
         # numpy: a selection by a mask takes torch three times as long
-        live = self.weight.detach().cpu().numpy()[self.live_mask().cpu().numpy()]
+        live = values.cpu().numpy()[self.live_mask().cpu().numpy()]
         return torch.from_numpy(live).to(self.weight.device)
 
     def load_values(self, values: Tensor) -> None:

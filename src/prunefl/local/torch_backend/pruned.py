@@ -46,6 +46,10 @@ class PrunedLayer(nn.Module):
 
     def live_values(self) -> Tensor:
         """Return a copy of the live weights in row-major order, shape (live,)."""
+        return self.row_major(self.weight.detach())
+
+    def row_major(self, values: Tensor) -> Tensor:
+        """Return a copy of the live ones of what is arranged as the weight, in row-major order, shape (live,)."""
         raise NotImplementedError
 
     def load_values(self, values: Tensor) -> None:
