@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from oracles import best_subset
 from time_models import Opaque, SquareRoot, random_fleet
 
+from choice_oracle import best_subset
 from prunefl.core.greedy import best_counts
 from prunefl.core.reconfigure import best_of_layers
 from prunefl.core.time_model import LinearTime

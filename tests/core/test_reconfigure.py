@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from oracles import best_subset, exhaustive, sort_and_scan
 
+from choice_oracle import best_subset, exhaustive, sort_and_scan
 from prunefl.core.masks import Masks
-from prunefl.core.reconfigure import best_of_layers, protect, reconfigure
+from prunefl.core.reconfigure import best_of_layers, guard_by_magnitude, protect, reconfigure
 from prunefl.core.state import SparseState
 from prunefl.core.time_model import FleetTime, LinearTime
 from random_states import full
@@ -79,10 +79,14 @@ def small_state(seed: int = 0) -> tuple[SparseState, dict[str, np.ndarray]]:
     return SparseState.from_dense(weights, masks), importance
 
 
+def protect_by_magnitude(state: SparseState, fraction: float, scope: str) -> Masks:
+    return protect(state.masks, guard_by_magnitude(state), fraction, scope)
+
+
 def test_the_smallest_fraction_of_each_layer_is_prunable_with_exact_counts_under_ties() -> None:
     weights = {"a": np.ones((10, 10), np.float32), "b": np.array([3, -1, 2, 0], np.float32)}
     masks = Masks({"a": np.ones((10, 10), np.bool_), "b": np.array([True, True, False, True])})
-    protected = protect(SparseState.from_dense(weights, masks), 0.3, "layer")
+    protected = protect_by_magnitude(SparseState.from_dense(weights, masks), 0.3, "layer")
     assert protected.counts["a"] == 70
     assert not protected["a"].reshape(-1)[:30].any()  # of equals the first ones
     assert protected["b"].tolist() == [True, True, False, False]  # a live weight of value 0.0 counts as live
@@ -90,7 +94,7 @@ def test_the_smallest_fraction_of_each_layer_is_prunable_with_exact_counts_under
 
 def test_global_scope_compares_magnitudes_across_layers() -> None:
     weights = {"a": np.array([0.1, 0.2, 0.3, 0.4], np.float32), "b": np.array([1, 2, 3, 4], np.float32)}
-    protected = protect(SparseState(weights, full(a=4, b=4)), 0.5, "global")
+    protected = protect_by_magnitude(SparseState(weights, full(a=4, b=4)), 0.5, "global")
     assert not protected["a"].any()
     assert protected["b"].all()
 
@@ -98,9 +102,9 @@ def test_global_scope_compares_magnitudes_across_layers() -> None:
 def test_impossible_fractions_and_scopes_are_refused() -> None:
     nothing = SparseState({}, Masks({}))
     with pytest.raises(ValueError, match=r"fraction=1.5"):
-        protect(nothing, 1.5, "layer")
+        protect_by_magnitude(nothing, 1.5, "layer")
     with pytest.raises(ValueError, match=r"scope='model'"):
-        protect(nothing, 0.5, "model")
+        protect_by_magnitude(nothing, 0.5, "model")
 
 
 def test_reconfigure_equals_algorithm_2_on_the_flat_problem(seed: int) -> None:

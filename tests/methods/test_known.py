@@ -15,6 +15,7 @@ from prunefl.methods import Method, build_method, known, label_method
 
 OURS = (
     "prunefl",
+    "prunefl-fisher",
     "conventional",
     "snip",
     "synflow",

@@ -6,7 +6,7 @@ being the largest Γ, and Dinkelbach's iteration finds Γ* in a few linear passe
 present Γ, compute Γ anew, until it rises no more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 from prunefl.core.greedy import TIE, best_counts
 from prunefl.core.limits import allowed_weights
 from prunefl.core.masks import Mask, Masks
-from prunefl.core.select import drop_smallest, keep, largest, largest_together, magnitudes
+from prunefl.core.select import Scores, drop_smallest, keep, largest, largest_together, magnitudes
 from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import LinearTime, TimeModel
 from prunefl.system.errors import PruneFLError
 
 Floats = NDArray[np.floating]
+
+Guard = Callable[[SparseState], Mapping[str, Scores]]
+"""What keeps a live weight out of the prunable set: a score of each layer's live weights, the smallest go first."""
+
+
+def guard_by_magnitude(state: SparseState) -> Mapping[str, Scores]:
+    """Return |w|, the paper's guard."""
+    return magnitudes(state.values, state.masks)
 
 
 def _gamma(gain: float, cost: float, best_ratio: float) -> float:
@@ -91,29 +99,34 @@ def reconfigure(
     scope: str = "layer",
     fixed_gain: float = 0.0,
     max_density: float | None = None,
+    guard: Guard = guard_by_magnitude,
 ) -> Masks:
     """Return the next masks: Algorithm 2 where T is linear, else Algorithm 3, within the hard size limit.
 
     Args:
         importance: at all positions of each layer, in its own shape.
-        fraction: f(r), the part of the live weights that may be pruned, those with smallest |w|.
+        fraction: f(r), the part of the live weights that may be pruned, those with the smallest scores.
         scope: "layer" or "global": whether that part is taken of each layer or of the whole model.
         fixed_gain: summed importance of what is never pruned (biases, normalisation); its time is in c.
         max_density: live / prunable weights that may not be exceeded; without it there is no limit.
+        guard: scores the live weights; what stays is cut by it, too, where it alone exceeds max_density.
     """
-    protected = protect(state, fraction, scope)
+    gains = {name: _checked_importance(name, importance[name], mask) for name, mask in state.masks.items()}
+    scores = guard(state)
+    protected = protect(state.masks, scores, fraction, scope)
     room = allowed_weights(max_density, protected.size) - sum(protected.counts.values())
     try:
         time_model.seconds(protected.counts)
     except KeyError as missing:
         raise PruneFLError(f"the time model has no layer {missing}; it was made for another model") from None
     if room <= 0:
-        return drop_smallest(protected, magnitudes(state.remask(protected).values, protected), -room)
+        stays = {name: scores[name][protected[name][mask]] for name, mask in state.masks.items()}
+        return drop_smallest(protected, stays, -room)
     kept_gain, candidates = fixed_gain, {}
     for name, mask in protected.items():
-        gains, stays = _checked_importance(name, importance[name], mask), mask.reshape(-1)
-        kept_gain += _total(np.compress(stays, gains))
-        candidates[name] = np.compress(~stays, gains)
+        kept = mask.reshape(-1)
+        kept_gain += _total(np.compress(kept, gains[name]))
+        candidates[name] = np.compress(~kept, gains[name])
     if isinstance(time_model, LinearTime):
         added = best_of_layers(candidates, time_model, kept_gain, protected.counts, room)
     else:
@@ -121,16 +134,16 @@ def reconfigure(
     return Masks({n: _add_largest(mask, candidates[n], added[n]) for n, mask in protected.items()})
 
 
-def protect(state: SparseState, fraction: float, scope: str) -> Masks:
-    """Return which weights must stay: the live ones but for the fraction with smallest |w|."""
+def protect(masks: Masks, scores: Mapping[str, Scores], fraction: float, scope: str) -> Masks:
+    """Return which weights must stay: the live ones but for the fraction with the smallest scores."""
     if not 0.0 <= fraction <= 1.0:
         raise PruneFLError(f"fraction={fraction}, must be between 0 and 1")
-    sizes, counts = magnitudes(state.values, state.masks), state.masks.counts
+    counts = masks.counts
     if scope == "global":
-        return drop_smallest(state.masks, sizes, round(fraction * sum(counts.values())))
+        return drop_smallest(masks, scores, round(fraction * sum(counts.values())))
     if scope != "layer":
         raise PruneFLError(f"scope={scope!r}, must be 'layer' or 'global'")
-    return keep(state.masks, {n: ~largest(-sizes[n], round(fraction * counts[n])) for n in state.masks})
+    return keep(masks, {n: ~largest(-scores[n], round(fraction * counts[n])) for n in masks})
 
 
 def _checked_importance(name: str, importance: Floats, mask: Mask) -> Floats:

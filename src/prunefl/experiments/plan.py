@@ -11,7 +11,7 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished
 from prunefl.experiments.jobs import Job
-from prunefl.methods import NoDensity, build_method
+from prunefl.methods import NoDensity, build_method, finds_density, known
 from prunefl.report.figures import file_name
 from prunefl.report.runs import VARIANT_FILE, RecordedRun, without_records
 from prunefl.report.study import label_of, refuse_mixture
@@ -19,7 +19,7 @@ from prunefl.system.errors import PruneFLError
 
 
 def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int], out: Path) -> list[Job]:
-    """Return the runs of every method with every seed, PruneFL's first.
+    """Return the runs of every method with every seed, first those that find their size by themselves.
 
     Args:
         methods: METHOD, METHOD:DENSITY or METHOD:section.key=value[:section.key=value...]; a method of
@@ -27,8 +27,13 @@ def plan_comparison(config: Config, methods: Sequence[str], seeds: Sequence[int]
         out: folder that will hold METHOD/seed-N.
     """
     specs = [parse_method(text) for text in _distinct(methods)]
-    specs.sort(key=lambda spec: spec != ("prunefl", {}))
+    specs.sort(key=lambda spec: bool(spec[1]) or not finds_density(spec[0]))
     return [_job(config, method, given, seed, out, specs) for seed in seeds for method, given in specs]
+
+
+def _finder(methods: Sequence[str]) -> str | None:
+    """Return the method whose final density is that of the fixed-size ones: the first that finds its own, or None."""
+    return next((name for name in known() if finds_density(name) and name in methods), None)
 
 
 def _distinct(methods: Sequence[str]) -> list[str]:
@@ -65,11 +70,12 @@ def _job(
     label = label_of(method, typed)
     source = None
     if needs_density(own):
-        if ("prunefl", {}) not in specs:
+        finder = _finder([name for name, own_settings in specs if not own_settings])
+        if finder is None:
             raise PruneFLError(
                 f"{method} needs a density: add prunefl to --methods, or give pruning.density=D"
             )
-        source = out / "prunefl" / f"seed-{seed}"
+        source = out / folder_name(finder, {}) / f"seed-{seed}"
     variant = {"kind": "method", "label": label, "settings": typed}
     return Job(
         f"{label}, seed {seed}", out / folder_name(method, typed) / f"seed-{seed}", own, source, variant
@@ -138,7 +144,7 @@ def lottery_folder(run: Path) -> Path:
     if not (run / VARIANT_FILE).exists():
         return run.with_name(f"{run.name}-lottery")
     comparison = run.parent.parent
-    if run.parent.name == "prunefl" and not _limited(run):
+    if run.parent.name == _finder([folder.name for folder in comparison.iterdir()]) and not _limited(run):
         return comparison
     return comparison.with_name(f"{comparison.name}-{run.parent.name}-lottery")
 

@@ -41,6 +41,7 @@ __all__ = [
     "Update",
     "Work",
     "build_method",
+    "finds_density",
     "known",
     "label_method",
 ]
@@ -67,6 +68,11 @@ def known() -> Mapping[str, type[Method]]:
 def label_method(name: str) -> str:
     """Return what people call a method; one of the user's own goes by its name."""
     return known()[name].label if name in known() else name
+
+
+def finds_density(name: str) -> bool:
+    """Return whether it is one of ours that finds its size by itself."""
+    return name in known() and known()[name].finds_density
 
 
 def _registered(name: str) -> Callable[..., Any] | None:

@@ -144,6 +144,7 @@ class Method:
         name: by which a config names it; label, colours (on white, on black) and dash: how reports show it.
         place: where it stands in lists.
         needs_density: whether `pruning.density` has to be given.
+        finds_density: whether it finds its size by itself; in a comparison, methods that need a density take that.
         keeps_limits: which of density_limit and density_target it keeps.
         averages_itself: whether server.aggregate and server.clip_norm would be without effect.
         needs_plain_sgd: whether it counts on steps of w − rate·g, as [optimiser] has them by default.
@@ -161,6 +162,7 @@ class Method:
     dash: ClassVar[str] = ""
     place: ClassVar[int] = 100
     needs_density: ClassVar[bool] = False
+    finds_density: ClassVar[bool] = False
     keeps_limits: ClassVar[tuple[str, ...]] = ()
     averages_itself: ClassVar[bool] = False
     needs_plain_sgd: ClassVar[bool] = False

@@ -63,6 +63,7 @@ class PruneFL(Method):
     name = "prunefl"
     label = "PruneFL"
     colours, dash, place = ("#d1495b", "#ff7a8a"), "", 0
+    finds_density: ClassVar[bool] = True
     keeps_limits: ClassVar[tuple[str, ...]] = ("density_limit", "density_target")
     works = (Collect, PruneFirst)
     has_initial, has_further = True, True
@@ -171,8 +172,20 @@ class PruneFL(Method):
         notes = {"collected": seen.work.collect}
         if seen.statistic is None:
             return Chosen(seen.state.masks, seen.memory, notes=notes)
-        masks = choose(self, seen.state, seen.statistic, seen.time_model, seen.round)
+        masks = self.choose(seen.state, seen.statistic, seen.time_model, seen.round)
         return Chosen(masks, seen.memory, notes=notes)
+
+    def choose(self, state: SparseState, mean: Arrays, time_model: TimeModel, completed: int) -> Masks:
+        """Return the masks after one reconfiguration, of the server or of the client that prunes first."""
+        return reconfigure(
+            state,
+            mean,
+            time_model,
+            fraction=schedule.fraction(completed, self.config),
+            scope=self.config.pruning.scope,
+            fixed_gain=importance.fixed_gain(mean, state.masks),
+            max_density=schedule.max_density(completed, self.config),
+        )
 
 
 class InitialOnly(PruneFL):
@@ -181,6 +194,7 @@ class InitialOnly(PruneFL):
     name = "initial-only"
     label = "PruneFL, initial only"
     colours, dash, place = ("#e08a6d", "#ffb199"), "4 3", 6
+    finds_density = False
     keeps_limits = ("density_limit",)
     has_further = False
 
@@ -191,20 +205,8 @@ class FurtherOnly(PruneFL):
     name = "further-only"
     label = "PruneFL, further only"
     colours, dash, place = ("#a3315a", "#f29bb9"), "9 3 2 3", 7
+    finds_density = False
     has_initial = False
-
-
-def choose(method: Method, state: SparseState, mean: Arrays, time_model: TimeModel, completed: int) -> Masks:
-    """Return the masks after one reconfiguration."""
-    return reconfigure(
-        state,
-        mean,
-        time_model,
-        fraction=schedule.fraction(completed, method.config),
-        scope=method.config.pruning.scope,
-        fixed_gain=importance.fixed_gain(mean, state.masks),
-        max_density=schedule.max_density(completed, method.config),
-    )
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ class Watch:
         return Watch(True, 0, self.stable + 1 if change < settings.tolerance else 0)
 
 
-def prune_first(method: Method, local: Local, time_model: TimeModel) -> Update:
+def prune_first(method: PruneFL, local: Local, time_model: TimeModel) -> Update:
     """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
     settings, window = method.config.initial, method.config.importance.window
     batches = local.fixed_batches(settings.samples)
@@ -254,7 +256,7 @@ def prune_first(method: Method, local: Local, time_model: TimeModel) -> Update:
             steps, full_steps = passes * len(batches), full * len(batches)
             account.add(passes, steps, full_steps, accuracy, trained.loss, state.masks)
             state = local.state
-            masks = choose(method, state, importance.mean(sums, full_steps), time_model, 0)
+            masks = method.choose(state, importance.mean(sums, full_steps), time_model, 0)
             watch = watch.after_reconfiguration(state.masks.density, masks.density, settings)
             state = state.remask(masks, *schedule.regrowth(method.config, 0))
             local.replace_state(state)

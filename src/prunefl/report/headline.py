@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prunefl.config.networks import NETWORKS
+from prunefl.methods import finds_density
 from prunefl.report.figures import BYTES, FLOPS, SECONDS, unit_for
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant
@@ -61,7 +62,7 @@ def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
 
     A sweep has none: its first value is no better than its others to speak for the method.
     """
-    ours = next((v for v in study.usual if v.method == "prunefl"), None)
+    ours = next((v for v in study.usual if finds_density(v.method)), None)
     theirs = next((v for v in study.usual if v.method == "conventional"), None)
     if ours is None or (accuracy := _accuracy(ours)) is None:
         return []
@@ -72,7 +73,7 @@ def cards_of(study: Study, targets: Sequence[float]) -> list[Card]:
         Card(
             accuracy.partition(" ")[0], accuracy.partition(" ")[2], f"final accuracy of {ours.label}", beside
         ),
-        Card(f"{density.mean:.1f}", "%", "of the weights are left", "found by PruneFL itself"),
+        Card(f"{density.mean:.1f}", "%", "of the weights are left", "found by the method itself"),
     ]
     return cards + (_savings(ours, theirs, targets) if theirs else [])
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prunefl.config.settings import flat
+from prunefl.methods import finds_density
 from prunefl.report.curves import accuracy_figures, curve_of, limit_lines, size_figure
 from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import RecordedRun
@@ -32,17 +33,17 @@ def snip_figures(study: Study) -> list[Lines]:
     snips = [variant for variant in study.variants if variant.method == "snip" and variant.kind == "method"]
     if len(snips) < 2:
         return []
-    prunefl = [variant for variant in study.plain if variant.method == "prunefl"]
-    figures = accuracy_figures([*prunefl, *snips], "snip-densities", "SNIP at several densities")
+    finders = [variant for variant in study.plain if finds_density(variant.method)]
+    figures = accuracy_figures([*finders, *snips], "snip-densities", "SNIP at several densities")
     return figures[:2]
 
 
 def limit_figures(study: Study) -> list[Lines]:
     """Return size and accuracy of runs with a size limit or target, beside the run without."""
-    limited = [v for v in study.variants if v.method == "prunefl" and _limits(v)]
+    limited = [v for v in study.variants if finds_density(v.method) and _limits(v)]
     if not limited:
         return []
-    shown = [*(v for v in study.plain if v.method == "prunefl" and v not in limited), *limited]
+    shown = [*(v for v in study.plain if finds_density(v.method) and v not in limited), *limited]
     size = size_figure(study, shown, "limited-size", "Training with limited and targeted size")
     total = sum(study.header.get("layers", {}).values()) or study.header.get("prunable", 1)
     scale = unit_for(total, COUNT)[1]

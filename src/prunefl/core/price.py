@@ -1,0 +1,54 @@
+"""What a second of a round costs in loss: w²z, what removing a weight is expected to cost, and t, what it saves.
+
+z is the mean of g² over mini-batches. Near a minimum the mean gradient is small, so z times the batch size estimates
+the Fisher information, and with it the curvature: removing w raises the loss by about half of w² times that
+(docs/method.md 15).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunefl.core.masks import Counts
+from prunefl.core.state import Arrays, SparseState
+from prunefl.core.time_model import TimeModel
+
+Doubles = NDArray[np.float64]
+
+
+def squared_loss(state: SparseState, importance: Arrays) -> dict[str, Doubles]:
+    """Return w²z of each layer's live weights in row-major order; times half the batch size it is a loss.
+
+    Args:
+        importance: at all positions of each layer, in its own shape.
+    """
+    # in float64: squares of small weights times small importance fall below what float32 can tell from zero
+    return {
+        name: np.square(state.values[name], dtype=np.float64) * importance[name][mask]
+        for name, mask in state.masks.items()
+    }
+
+
+def seconds_per_weight(time_model: TimeModel, counts: Counts) -> dict[str, float]:
+    """Return t of each layer: the seconds of a round that its live weights cost together, shared among them.
+
+    By difference: T as it is less T without the layer's weights. A marginal cost would call a layer that runs dense
+    free, although cutting it deep enough saves time. A layer with no live weight has none to share among.
+    """
+    now = time_model.seconds(counts)
+    return {
+        name: max(0.0, now - time_model.seconds({**counts, name: 0})) / live if live else 0.0
+        for name, live in counts.items()
+    }
+
+
+def loss_per_second(
+    state: SparseState, importance: Arrays, seconds: Mapping[str, float]
+) -> dict[str, Doubles]:
+    """Return w²z/t of each layer's live weights: the loss paid for a second saved; infinite where nothing is saved."""
+    lost = squared_loss(state, importance)
+    return {
+        name: values / seconds[name] if seconds[name] > 0 else np.full(values.size, np.inf)
+        for name, values in lost.items()
+    }
