@@ -1,4 +1,4 @@
-"""The presets are the paper's table (docs/method.md), figure for figure."""
+"""The presets are the paper's table (docs/method.md), figure for figure; the fast ones are their tasks in short."""
 
 import pytest
 
@@ -52,6 +52,8 @@ def test_a_preset_is_the_papers_setting(name):
     assert (made.initial.samples, made.training.loss) == (samples, loss)
     assert (made.training.batch_size, made.training.local_steps) == (20, 5)
     assert (made.pruning.interval, made.run.eval_every, made.initial.interval) == (50, 10, 50)
+    assert (made.run.method, made.pruning.fraction, made.pruning.half_life) == ("prunefl", 0.3, 10_000)
+    assert (made.pruning.scope, made.initial.max_passes, made.wire.importance) == ("layer", 500, "float32")
     for r in (0, 999, 1000, 7777):
         assert schedule.learning_rate(r + 1, made) == pytest.approx(rate(r))
 
@@ -66,8 +68,32 @@ def test_a_preset_has_the_papers_clients_and_their_devices(name):
     assert made.time.device == device
 
 
-def test_every_preset_but_the_demo_is_in_the_tables():
-    assert {*CLIENTS, "digits"} == set(preset_names())
+FAST = ("femnist-fast", "femnist-select-fast", "cifar10-fast")
+
+
+def test_every_preset_but_the_demo_and_the_fast_ones_is_in_the_tables():
+    assert {*CLIENTS, *FAST, "digits"} == set(preset_names())
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_fast_preset_is_the_papers_task_with_another_method_loss_and_schedule(name):
+    fast, paper = config.load(preset(name)), config.load(preset(name.removesuffix("-fast")))
+    assert (fast.run.method, fast.training.loss) == ("prunefl-fisher", "cross_entropy")
+    for section in ("data", "model", "fleet", "time", "server"):
+        assert getattr(fast, section) == getattr(paper, section)
+    assert fast.training.participants == paper.training.participants
+    assert fast.initial.samples == paper.initial.samples
+    assert fast.initial.max_passes * 10 < paper.initial.max_passes
+
+
+def test_own_models_are_trained_by_the_recipe_of_the_fast_presets():
+    plain, fast = config.Config(), config.load(preset("femnist-fast"))
+    assert plain.run.method == fast.run.method
+    assert plain.training.loss == fast.training.loss
+    for key in ("interval", "fraction", "half_life"):
+        assert getattr(plain.pruning, key) == getattr(fast.pruning, key)
+    for key in ("interval", "max_passes", "samples"):
+        assert getattr(plain.initial, key) == getattr(fast.initial, key)
 
 
 @pytest.mark.parametrize("name", preset_names())

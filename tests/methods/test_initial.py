@@ -14,7 +14,8 @@ from prunefl.core.masks import Masks
 from prunefl.core.time_model import LinearTime, to_json
 from prunefl.methods import BadUpdate
 from prunefl.methods.base import Numbers
-from prunefl.methods.prunefl import Collect, PruneFirst, Watch
+from prunefl.methods.initial import Watch, ended_by, start_threshold
+from prunefl.methods.prunefl import Collect, PruneFirst
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Order, Reply
 from tasks import CLASSES, small_client, small_config, small_network
@@ -45,17 +46,30 @@ def column(reply: Reply, name: str) -> list[float]:
 
 
 def test_reconfiguration_waits_until_the_model_beats_chance() -> None:
-    watch = Watch().after_pass(1.5 / CLASSES, CLASSES, PLAN)
+    watch = Watch().after_pass(1.5 / CLASSES, 1.5 / CLASSES, PLAN)
     assert not watch.due(PLAN)
-    watch = watch.after_pass(1.5 / CLASSES + 0.01, CLASSES, PLAN)
+    watch = watch.after_pass(1.5 / CLASSES + 0.01, 1.5 / CLASSES, PLAN)
     assert watch.due(PLAN)
 
 
+@pytest.mark.parametrize(
+    ("labels", "threshold"),
+    [
+        ([0, 1, 2, 3], 1.5 / 4),  # chance is the higher of the two
+        ([3, 3, 3, 1], 3 / 4),  # who always says 3 has learned nothing
+        ([2, 2, 2, 2], 1.0),  # of one class nothing can be learned: no accuracy exceeds 1
+    ],
+)
+def test_what_the_commonest_class_gives_is_not_learned_either(labels: list[int], threshold: float) -> None:
+    halves = [(np.zeros((2, 1), np.float32), np.array(labels[at : at + 2])) for at in (0, 2)]
+    assert start_threshold(halves, 4, 1.5) == threshold
+
+
 def test_after_the_first_it_comes_every_interval() -> None:
-    watch = Watch().after_pass(1.0, CLASSES, PLAN).after_reconfiguration(1.0, 0.5, PLAN)
+    watch = Watch().after_pass(1.0, 0.5, PLAN).after_reconfiguration(1.0, 0.5, PLAN)
     due = []
     for _ in range(3):
-        watch = watch.after_pass(0.0, CLASSES, PLAN)
+        watch = watch.after_pass(0.0, 0.5, PLAN)
         due.append(watch.due(PLAN))
     assert due == [False, False, True]
 
@@ -92,7 +106,7 @@ def test_importance_is_collected_in_the_last_passes_before_each_reconfiguration(
     watch = Watch(started=True)
     for done in range(8):
         found += [done] if watch.collects(done, plan, window) else []
-        watch = watch.after_pass(1.0, CLASSES, plan)
+        watch = watch.after_pass(1.0, 0.5, plan)
         watch = watch.after_reconfiguration(1.0, 1.0, plan) if watch.due(plan) else watch
     assert found == list(collecting)
 
@@ -111,9 +125,45 @@ def test_it_ends_at_the_maximum_number_of_passes() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.3, 0.05])
-def test_it_obeys_the_density_limit(limit: float) -> None:
-    _, masks = prune(a_config({}, pruning={"density_limit": limit}), per_weight=0.0)
+def test_it_ends_within_the_density_limit_and_comes_down_to_it_by_its_own_steps(limit: float) -> None:
+    pruning = {"density_limit": limit, "fraction": 0.4}
+    reply, masks = prune(a_config({"interval": 1}, pruning=pruning), per_weight=0.0)
     assert 0 < masks.density <= limit
+    live = np.sum([column(reply, f"live.{name}") for name in masks], axis=0)
+    # weights that cost nothing would all stay: only the limit brings the model down, by at most what may be pruned
+    kept = live[1:] / live[:-1]
+    assert (kept > 0.59).all()
+    assert (kept[:2] < 0.61).all()
+
+
+def test_a_limit_that_its_steps_do_not_reach_is_met_at_the_end() -> None:
+    config = a_config({"interval": 1, "max_passes": 2}, pruning={"density_limit": 0.01})
+    _, masks = prune(config, per_weight=0.0)
+    assert 0 < masks.density <= 0.01
+
+
+@pytest.mark.parametrize(("tolerance", "rule"), [(1.0, "stable"), (0.0, "max_passes")])
+def test_the_account_says_which_rule_ended_it(tolerance: float, rule: str) -> None:
+    config = a_config({"interval": 1, "tolerance": tolerance, "max_passes": 9, "start_factor": 0.0})
+    reply, _ = prune(config)
+    assert ended_by(reply.numbers, config.initial) == rule
+    assert sum(column(reply, "passes")) == (9 if rule == "max_passes" else column(reply, "passes")[0] + 1)
+
+
+def test_a_diverged_one_says_so() -> None:
+    client = small_client(a_config({}))
+    time_model = to_json(LinearTime(1.0, dict.fromkeys(client.network.template.layers, 1e-3)))
+    order = Order(0, 1e9, wire.pack(client.network.first), PruneFirst(own_masks=True, time_model=time_model))
+    said = r"training diverged in initial pruning, pass \d+, rate 1e\+09; lower training.learning_rate"
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=said):
+        handle(order, client, ClientState())
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_fewer_samples_than_a_batch_are_one_batch(samples: int) -> None:
+    reply, masks = prune(a_config({"samples": samples, "interval": 1, "max_passes": 4}))
+    assert column(reply, "steps") == column(reply, "passes")
+    assert 0 < masks.density <= 1
 
 
 @pytest.mark.parametrize(("threads", "used"), [(0, 1), (2, 2)])
@@ -144,6 +194,7 @@ FIRST = next(iter(MASKS))
 def an_account(**changes: float) -> dict[str, float | list[float]]:
     """Return an account of two stretches, the second with something changed."""
     stretch = {"passes": 1, "steps": 10, "full_steps": 10, "accuracy": 0.5, "loss": 1.0}
+    stretch |= {"stable": 1, "gamma": 2.0, "lost": 0.1}
     stretch |= {f"live.{name}": size for name, size in MASKS.sizes.items()}
     return {name: [value, changes.get(name, value)] for name, value in stretch.items()}
 
@@ -164,6 +215,13 @@ def an_account(**changes: float) -> dict[str, float | list[float]]:
         {"passes": float("nan")},
         {"accuracy": 1.5},
         {"loss": float("nan")},
+        {"passes": 0.5},
+        {"stable": -1},
+        {"stable": 0.5},
+        {"stable": float("nan")},
+        {"gamma": -1.0},
+        {"gamma": float("inf")},
+        {"lost": float("nan")},
     ],
 )
 def test_a_stretch_that_cannot_be_true_is_refused(changes: dict[str, float]) -> None:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from method_cases import make
 
@@ -61,11 +61,11 @@ def ours(given: list[Weight], cost: dict[str, int], fraction: float, constant: i
     masks = Masks({n: np.array([live for _, live, _, _ in own], np.bool_) for n, own in layers.items()})
     dense = {n: np.array([value for _, _, value, _ in own], np.float32) for n, own in layers.items()}
     mean = {n: np.array([z for *_, z in own], np.float32) for n, own in layers.items()}
-    method = make("run.method=prunefl-fisher", f"pruning.fraction={fraction}")
+    method = make("run.method=prunefl-fisher")
     assert isinstance(method, FisherPruneFL)
     time = LinearTime(float(constant), {name: float(one) for name, one in cost.items()})
     state = SparseState.from_dense(dense, masks)
-    found = method.choose(state, mean | {"bias": np.array([fixed], np.float32)}, time, 0)
+    found = method.choose(state, mean | {"bias": np.array([fixed], np.float32)}, time, fraction, None)
     return [bool(one) for name in "ab" for one in found[name]]
 
 
@@ -75,6 +75,7 @@ def ours(given: list[Weight], cost: dict[str, int], fraction: float, constant: i
 def test_a_reconfiguration_is_the_best_of_all_choices(
     drawn: list[Weight], cost: tuple[int, int], fraction: float, data: st.DataObject
 ) -> None:
+    assume(any(z for *_, z in drawn))
     given = sorted(drawn, key=lambda weight: weight[0])  # a layer after the other, as the model has them
     costs = dict(zip("ab", cost, strict=True))
     constant, fixed = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
@@ -95,22 +96,36 @@ def test_where_a_second_costs_less_loss_is_cut_first() -> None:
 
 
 def test_a_limit_cuts_what_costs_the_least_loss_a_second() -> None:
-    method = make("run.method=prunefl-fisher", "pruning.density_limit=0.5", "pruning.fraction=0.0")
+    method = make("run.method=prunefl-fisher")
     assert isinstance(method, FisherPruneFL)
     values, mean = np.array([1, 4, 3, 2], np.float32), np.array([9, 0, 2, 1], np.float32)
     state = SparseState({"a": values}, Masks({"a": np.ones(4, np.bool_)}))
-    found = method.choose(state, {"a": mean}, LinearTime(1.0, {"a": 1.0}), 0)
+    found = method.choose(state, {"a": mean}, LinearTime(1.0, {"a": 1.0}), 0.0, 0.5)
     assert found["a"].tolist() == [True, False, True, False]  # w²z = 9, 0, 18, 4
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
 @pytest.mark.parametrize("limit", [1.0, 0.01])
 def test_importance_that_cannot_be_is_refused_with_and_without_a_limit(bad: float, limit: float) -> None:
-    method = make("run.method=prunefl-fisher", f"pruning.density_limit={limit}")
+    method = make("run.method=prunefl-fisher")
     assert isinstance(method, FisherPruneFL)
     state = SparseState({"a": np.ones(4, np.float32)}, Masks({"a": np.ones(4, np.bool_)}))
     with pytest.raises(ValueError, match=r"importance of a must be finite and not negative"):
-        method.choose(state, {"a": np.array([1, 1, bad, 1], np.float32)}, LinearTime(1.0, {"a": 1.0}), 0)
+        method.choose(
+            state, {"a": np.array([1, 1, bad, 1], np.float32)}, LinearTime(1.0, {"a": 1.0}), 0.4, limit
+        )
+
+
+@pytest.mark.parametrize(("limit", "left"), [(None, 2), (0.5, 2), (0.25, 1)])
+def test_without_any_importance_the_masks_stay_unless_they_are_too_large(
+    limit: float | None, left: int
+) -> None:
+    method = make("run.method=prunefl-fisher")
+    assert isinstance(method, FisherPruneFL)
+    state = SparseState({"a": np.ones(2, np.float32)}, Masks({"a": np.array([True, False, True, False])}))
+    found = method.choose(state, {"a": np.zeros(4, np.float32)}, LinearTime(1.0, {"a": 1.0}), 0.4, limit)
+    assert found.counts == {"a": left}
+    assert not (found["a"] & ~state.masks["a"]).any()
 
 
 def test_all_else_is_the_papers() -> None:

@@ -13,6 +13,7 @@ from prunefl.core.memory import Memory
 from prunefl.core.state import SparseState
 from prunefl.methods import Method, Work, build_method
 from prunefl.methods.feddst import Swap
+from prunefl.methods.initial import STRETCH
 from prunefl.methods.prunefl import Collect, PruneFirst
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, finish_round
@@ -120,7 +121,7 @@ def test_a_bad_statistic_costs_itself_and_nothing_else(bad: bytes | str) -> None
 
 
 def test_an_account_of_initial_pruning_is_checked_before_it_is_believed() -> None:
-    account = {name: [1.0] for name in ("passes", "steps", "full_steps", "accuracy", "loss")}
+    account = {name: [1.0] for name in STRETCH}
     account |= {f"live.{name}": [float(size)] for name, size in MASKS.sizes.items()}
     orders = with_work(PruneFirst(own_masks=True), 1)
     assert gather([reply(0, numbers=account)], orders).updates[0].numbers == account
@@ -146,6 +147,23 @@ def test_without_a_quorum_the_round_fails_and_says_why() -> None:
         gather([reply(0)])
     # who did not answer is not to blame
     assert failed.value.refused == {}
+
+
+ENDLESS = wire.pack(scaled(START, float("inf")), known=MASKS)
+DIVERGED = r"^training diverged in round 5, rate 0.1 \(lower training.learning_rate\): 0 of 4"
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"loss": float("nan")}, DIVERGED),
+        ({"model": ENDLESS}, DIVERGED),
+        ({"model": b"rubbish"}, r"^round 5: 0 of 4"),
+    ],
+)
+def test_where_all_that_came_is_not_finite_training_has_diverged(bad: dict[str, Any], said: str) -> None:
+    with pytest.raises(RoundFailed, match=said):
+        gather([reply(1, **bad), reply(2, **bad), reply(3, loss=float("inf"))])
 
 
 def test_clip_norm_bounds_what_one_client_can_do() -> None:

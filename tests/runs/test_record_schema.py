@@ -12,6 +12,8 @@ from prunefl.runs.records import (
     EndRecord,
     EvaluationRecord,
     InitialRecord,
+    LayerChange,
+    Reconfiguration,
     RoundRecord,
     RoundSeconds,
     RunRecord,
@@ -33,6 +35,8 @@ SCHEMA: dict[str, type] = {
     "seconds": RoundSeconds,
     "total": RunTotals,
     "segment": Segment,
+    "reconfiguration": Reconfiguration,
+    "layer change": LayerChange,
 }
 """Heading of docs/records.md -> type; the first four are kinds of records."""
 
@@ -50,6 +54,8 @@ WORDS: dict[str, Any] = {
     "client → two integers": dict[str, list[int]],
     "evaluation": EvaluationRecord,
     "list of segments": list[Segment],
+    "reconfiguration": Reconfiguration,
+    "layer → layer change": dict[str, LayerChange],
     "seconds": RoundSeconds,
     "totals": RunTotals,
 }
@@ -107,6 +113,8 @@ def test_every_record_of_every_method_fits_its_type(method: str, tmp_path: Path)
 def test_what_is_there_only_sometimes_is_there_when_the_page_says_so(tmp_path: Path) -> None:
     _, initial, *rounds, end = run("prunefl", tmp_path).records
     assert initial["segments"]
+    assert initial["ended_by"] in ("stable", "max_passes")
+    assert [r["round"] for r in rounds if "reconfiguration" in r] == [2, 4]
     assert [r["round"] for r in rounds if "accuracy" in r] == [2, 4, 6]
     assert all(("accuracy" in r) == ("test_loss" in r) for r in rounds)
     # left out where they are those of the line before: here only reconfigurations change them

@@ -80,7 +80,8 @@ def test_another_seed_gives_other_bits():
 
 def test_a_loss_that_turns_nan_names_the_round_and_keeps_the_last_good_checkpoint(tmp_path):
     config = small_config(run={"method": "conventional"}, training={"learning_rate": 1e3})
-    with pytest.raises(RoundFailed, match=r"round 2: 0 of 4 updates were good, .* loss turned nan"):
+    said = r"training diverged in round 2, rate 1000 .*: 0 of 4 updates were good, .* loss turned nan"
+    with pytest.raises(RoundFailed, match=said):
         train(small_model(), small_clients(), test=TEST, config=config, out=tmp_path)
     records = read_records(tmp_path / "records.jsonl")
     assert [record["kind"] for record in records] == ["run", "round"]
@@ -91,7 +92,8 @@ def test_a_loss_that_turns_nan_names_the_round_and_keeps_the_last_good_checkpoin
 
 def test_a_test_loss_that_is_no_number_names_the_round_and_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr("prunefl.runs.evaluate.Evaluator.evaluate", lambda self, state: (0.1, float("inf")))
-    with pytest.raises(ValueError, match=r"round 2: the test loss turned inf; lower training.learning_rate"):
+    said = r"training diverged in round 2, rate 0.1: the test loss turned inf; lower training.learning_rate"
+    with pytest.raises(ValueError, match=said):
         train(small_model(), small_clients(), test=TEST, config=small_config(), out=tmp_path)
     assert read_records(tmp_path / "records.jsonl")[-1]["round"] == 1
 

@@ -26,7 +26,7 @@ def demo(
 
     config, _ = resolve(["digits"], seed)
     runs = []
-    for method in ("prunefl", "conventional"):
+    for method in (config.run.method, "conventional"):
         folder = out / method
         if (folder / "records.jsonl").exists():
             with hold(folder):

@@ -15,6 +15,7 @@ from prunefl.commands.client import client
 from prunefl.commands.compare import compare
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
+from prunefl.commands.explain import explain
 from prunefl.commands.export import export
 from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
@@ -50,6 +51,7 @@ app.command()(report)
 app.command()(compare)
 app.command()(lottery)
 app.command()(sweep)
+app.command()(explain)
 app.command()(inspect)
 app.command()(profile)
 

@@ -29,7 +29,11 @@ from prunefl.system.errors import PruneFLError
 class RunSettings:
     """The run as a whole."""
 
-    method: str = setting("prunefl", "pruning method: prunefl, conventional, snip, ...", free="to compare")
+    method: str = setting(
+        "prunefl-fisher",
+        "pruning method: prunefl-fisher, prunefl (the paper's), conventional, snip, ...",
+        free="to compare",
+    )
     seed: int = setting(0, "every source of randomness derives from it", at_least(0), free="to compare")
     rounds: int = setting(300, "rounds of federated training", at_least(1))
     eval_every: int = setting(
@@ -103,7 +107,7 @@ class TrainingSettings:
         0, "passes over its own samples instead; 0: training.local_steps mini-batches", at_least(0)
     )
     batch_size: int = setting(20, "samples in a mini-batch", at_least(1))
-    learning_rate: float = setting(0.25, "learning rate of round 0", positive())
+    learning_rate: float = setting(0.1, "learning rate of round 0", positive())
     decay: float = setting(1.0, "the rate is multiplied by decay^(r / decay_rounds)", between(0.0, 1.0))
     decay_rounds: int = setting(10000, "see decay", at_least(1))
     decay_stairs: int = setting(1, "rounds for which the rate stays the same", at_least(1))
@@ -123,10 +127,12 @@ class TrainingSettings:
 class PruningSettings:
     """Choosing which weights live."""
 
-    interval: int = setting(50, "rounds between reconfigurations", at_least(1))
-    fraction: float = setting(0.3, "share of the live weights that may be pruned, at round 0", share())
-    half_life: int = setting(10000, "rounds in which that share halves", at_least(1))
-    scope: str = setting("layer", "the smallest |w| of each layer, or of all", one_of("layer", "global"))
+    interval: int = setting(20, "rounds between reconfigurations", at_least(1))
+    fraction: float = setting(0.4, "share of the live weights that may be pruned, at round 0", share())
+    half_life: int = setting(50, "rounds in which that share halves", at_least(1))
+    scope: str = setting(
+        "layer", "prunefl: the smallest |w| of each layer, or of all", one_of("layer", "global")
+    )
     regrow: str = setting("zero", "value of a weight that is added back", one_of("zero", "perturb"))
     perturbation: float = setting(0.001, "standard deviation for regrow = perturb", positive())
     exclude: tuple[str, ...] = setting(("*downsample*",), "weights that are never pruned, as shell patterns")
@@ -144,11 +150,15 @@ class InitialSettings:
 
     client: int = setting(-1, "which client; -1: the fastest that has enough samples", at_least(-1))
     samples: int = setting(200, "how many of its samples", at_least(1))
-    interval: int = setting(50, "passes over them between reconfigurations", at_least(1))
-    start_factor: float = setting(1.5, "start once the accuracy exceeds this multiple of chance", at_least(0))
+    interval: int = setting(5, "passes over them between reconfigurations", at_least(1))
+    start_factor: float = setting(
+        1.5,
+        "start once the accuracy exceeds this multiple of chance, and the share of the commonest class; 0: at once",
+        at_least(0),
+    )
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
-    max_passes: int = setting(500, "stop after so many passes at the latest", at_least(1))
+    max_passes: int = setting(40, "stop after so many passes at the latest", at_least(1))
     threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
 
 

@@ -6,11 +6,14 @@ the Fisher information, and with it the curvature: removing w raises the loss by
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prunefl.core.masks import Counts
+from prunefl.core.importance import fixed_gain
+from prunefl.core.masks import Counts, Masks
 from prunefl.core.state import Arrays, SparseState
 from prunefl.core.time_model import TimeModel
 
@@ -52,3 +55,67 @@ def loss_per_second(
         name: values / seconds[name] if seconds[name] > 0 else np.full(values.size, np.inf)
         for name, values in lost.items()
     }
+
+
+@dataclass(frozen=True)
+class LayerAccount:
+    """What a reconfiguration did to a layer.
+
+    Attributes:
+        cut, grown: weights that went, and that came.
+        seconds: of a round, what the layer's live weights cost afterwards.
+        saved: seconds of a round that the cut weights had cost.
+        gain: summed importance of the layer's live weights afterwards.
+        lost: loss that the cut weights are expected to cost.
+    """
+
+    cut: int
+    grown: int
+    seconds: float
+    saved: float
+    gain: float
+    lost: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """Why masks were chosen: Γ and T of what was chosen, and what it cost, layer by layer."""
+
+    gamma: float
+    seconds: float
+    layers: Mapping[str, LayerAccount]
+
+    @property
+    def lost(self) -> float:
+        """Loss that everything cut is expected to cost."""
+        return sum(layer.lost for layer in self.layers.values())
+
+
+def account_for(
+    before: SparseState, after: Masks, importance: Arrays, time_model: TimeModel, batch_size: int
+) -> Account:
+    """Return what going from a state to other masks gains and costs, by the importance that they were chosen by."""
+    lost, old = squared_loss(before, importance), before.masks
+    counts = after.counts
+    then, now = seconds_per_weight(time_model, old.counts), seconds_per_weight(time_model, counts)
+    layers = {}
+    for name, mask in after.items():
+        goes = ~mask[old[name]]
+        cut = int(np.count_nonzero(goes))
+        layers[name] = LayerAccount(
+            cut=cut,
+            grown=counts[name] - (old.counts[name] - cut),
+            seconds=now[name] * counts[name],
+            saved=then[name] * cut,
+            gain=float(importance[name][mask].sum(dtype=np.float64)),
+            lost=batch_size / 2 * float(lost[name][goes].sum()),
+        )
+    seconds = time_model.seconds(counts)
+    gain = fixed_gain(importance, after) + sum(layer.gain for layer in layers.values())
+    return Account(gain / seconds if seconds > 0 else 0.0, seconds, layers)
+
+
+def as_note(account: Account) -> dict[str, Any]:
+    """Return the account as a record has it."""
+    layers = {name: asdict(layer) for name, layer in account.layers.items()}
+    return {"gamma": account.gamma, "seconds": account.seconds, "lost": account.lost, "layers": layers}

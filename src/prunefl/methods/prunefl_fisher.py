@@ -1,6 +1,7 @@
 """PruneFL with another guard: what may go is what costs the least loss for a second saved (docs/method.md 15)."""
 
-from prunefl.core import importance, schedule
+from prunefl.core import importance
+from prunefl.core.limits import allowed_weights
 from prunefl.core.masks import Masks
 from prunefl.core.price import loss_per_second, seconds_per_weight
 from prunefl.core.reconfigure import reconfigure
@@ -20,15 +21,21 @@ class FisherPruneFL(PruneFL):
     label = "PruneFL, Fisher guard"
     colours, dash, place = ("#b5179e", "#ff7ae0"), "", 0
 
-    def choose(self, state: SparseState, mean: Arrays, time_model: TimeModel, completed: int) -> Masks:
+    def choose(
+        self, state: SparseState, mean: Arrays, time_model: TimeModel, fraction: float, limit: float | None
+    ) -> Masks:
+        """Return the next masks; where no weight has any importance, there is nothing to choose by."""
+        small_enough = sum(state.masks.counts.values()) <= allowed_weights(limit, state.masks.size)
+        if small_enough and not any(mean[name].any() for name in state.masks):
+            return state.masks
         seconds = seconds_per_weight(time_model, state.masks.counts)
         return reconfigure(
             state,
             mean,
             time_model,
-            fraction=schedule.fraction(completed, self.config),
+            fraction=fraction,
             scope="global",
             fixed_gain=importance.fixed_gain(mean, state.masks),
-            max_density=schedule.max_density(completed, self.config),
+            max_density=limit,
             guard=lambda here: loss_per_second(here, mean, seconds),
         )

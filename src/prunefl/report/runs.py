@@ -160,6 +160,7 @@ def _whole_round(record: Mapping[str, Any]) -> bool:
         and all(
             record.get(key) is None or _is_number(record[key]) for key in ("accuracy", "predicted_seconds")
         )
+        and ("reconfiguration" not in record or _whole_reconfiguration(record["reconfiguration"]))
         and ("evaluation" not in record or _whole_evaluation(record["evaluation"]))
         and _numbers(totals)
         and {"seconds", "bytes_up", "bytes_down", "flops"} <= totals.keys()
@@ -183,8 +184,21 @@ def _whole_evaluation(table: Any) -> bool:
     )
 
 
+def _whole_reconfiguration(table: Any) -> bool:
+    named = {"cut", "grown", "seconds", "saved", "gain", "lost"}
+    layers = table.get("layers") if isinstance(table, dict) else None
+    return (
+        isinstance(layers, dict)
+        and all(_is_number(table.get(name)) for name in ("gamma", "seconds", "lost"))
+        and all(_numbers(layer) and named <= layer.keys() for layer in layers.values())
+    )
+
+
 def _whole_segment(segment: Any) -> bool:
-    return isinstance(segment, dict) and _is_number(segment.get("steps")) and _numbers(segment.get("live"))
+    if not isinstance(segment, dict) or not all(_is_number(segment.get(key)) for key in ("steps", "loss")):
+        return False
+    told = (segment.get(key, 0) for key in ("passes", "gamma", "lost"))
+    return all(map(_is_number, told)) and _numbers(segment.get("live"))
 
 
 def _numbers(table: Any) -> TypeGuard[dict[str, float]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from prunefl.report.costs import prediction_figure, split_figures
 from prunefl.report.curves import accuracy_figures, clients_figures, size_figure
 from prunefl.report.draw import ENDINGS, draw
+from prunefl.report.explain import why_tables
 from prunefl.report.figures import Figure, Lines
 from prunefl.report.formats import to_csv, to_latex, to_markdown
 from prunefl.report.layers import heat_figures
@@ -99,6 +100,7 @@ def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
         Section("targets", "Cost to reach an accuracy", (), tuple(target_tables(told, targets))),
         Section("size", "Model size", (size_figure(told, plain),)),
         Section("layers", "Layers", tuple(heat_figures(told, plain)), (layer_table(told),)),
+        Section("why", "Why this size", (), tuple(why_tables(told))),
         Section("cost", "Where the time goes", tuple(split_figures(plain)), (split_table(told),)),
         Section("prediction", "The time model", (prediction,) if prediction else ()),
         Section("lottery", "Lottery ticket", tuple(lottery_figures(told))),

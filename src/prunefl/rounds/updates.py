@@ -23,6 +23,10 @@ class RoundFailed(PruneFLError):
         self.refused = refused
 
 
+class NotFinite(BadUpdate):
+    """A loss that is no number: training at this client has diverged."""
+
+
 @dataclass(frozen=True)
 class Collected:
     """What came of a round's orders.
@@ -57,18 +61,20 @@ def collect_updates(
         RoundFailed: fewer than the quorum.
     """
     good: dict[int, tuple[Reply, SparseState]] = {}
-    refused, sent = {}, {}
+    refused, sent, diverged = {}, {}, set()
     for reply in replies:
         sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic, reply.scores) if part)
         try:
             state = _checked_state(method, template, start, orders.get(reply.client), reply)
         except (wire.WireError, BadUpdate) as error:
             refused[reply.client] = str(error)
+            if isinstance(error, NotFinite) or getattr(error, "reason", "") == "values":
+                diverged.add(reply.client)
         else:
             # A round of full models is heavy: the bytes go as soon as they are unpacked.
             good[reply.client] = replace(reply, model=b""), state
     refused |= {client: NO_REPLY for client in orders if client not in sent}
-    _need_quorum(method, orders, len(good), refused)
+    _need_quorum(method, orders, len(good), refused, diverged)
     clients = sorted(good)
     weighting = method.config.training.weighting
     shares = average.shares([good[client][0].num_samples for client in clients], weighting)
@@ -94,7 +100,7 @@ def _checked_state(
     if order is None or reply.round != order.round:
         raise BadUpdate(f"reply for round {reply.round}, which this client was not asked for")
     if not math.isfinite(reply.loss):
-        raise BadUpdate(f"loss turned {reply.loss}")
+        raise NotFinite(f"loss turned {reply.loss}")
     if reply.num_samples < 1:
         raise BadUpdate(f"num_samples={reply.num_samples}, must be >= 1")
     state = wire.unpack(reply.model, template, {start.masks.digest: start.masks})
@@ -114,17 +120,28 @@ def _checked_state(
     return state
 
 
-def _need_quorum(method: Method, orders: Mapping[int, Order], good: int, refused: Mapping[int, str]) -> None:
+def _need_quorum(
+    method: Method, orders: Mapping[int, Order], good: int, refused: Mapping[int, str], diverged: set[int]
+) -> None:
+    """Refuse to go on with too few good updates.
+
+    Args:
+        diverged: whose numbers were not finite; where that is what is wrong with all that came, training has diverged.
+    """
     quorum = method.config.server.quorum
     need = max(1, math.ceil(quorum * len(orders)))
-    if good < need:
-        first = min(refused)
-        round = next(iter(orders.values())).round
-        raise RoundFailed(
-            f"round {round}: {good} of {len(orders)} updates were good, {need} are needed "
-            f"(server.quorum={quorum}); client {first}: {refused[first]}",
-            {client: why for client, why in refused.items() if why != NO_REPLY},
-        )
+    if good >= need:
+        return
+    came = {client: why for client, why in refused.items() if why != NO_REPLY}
+    first, order = min(came or refused), next(iter(orders.values()))
+    found = f"round {order.round}"
+    if came and came.keys() <= diverged:
+        found = f"training diverged in {found}, rate {order.learning_rate:g} (lower training.learning_rate)"
+    raise RoundFailed(
+        f"{found}: {good} of {len(orders)} updates were good, {need} are needed "
+        f"(server.quorum={quorum}); client {first}: {refused[first]}",
+        came,
+    )
 
 
 def _mean_statistic(

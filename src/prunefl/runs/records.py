@@ -77,6 +77,9 @@ class Segment(TypedDict):
     full_steps: int
     accuracy: float
     loss: float
+    stable: int
+    gamma: float
+    lost: float
     live: dict[str, int]
 
 
@@ -86,6 +89,27 @@ class InitialRecord(CostRecord):
     kind: Literal["initial"]
     client: int
     segments: NotRequired[list[Segment]]
+    ended_by: NotRequired[str]
+
+
+class LayerChange(TypedDict):
+    """What a reconfiguration did to a layer."""
+
+    cut: int
+    grown: int
+    seconds: float
+    saved: float
+    gain: float
+    lost: float
+
+
+class Reconfiguration(TypedDict):
+    """Why masks were chosen, by the importance that they were chosen by."""
+
+    gamma: float
+    seconds: float
+    lost: float
+    layers: dict[str, LayerChange]
 
 
 class EvaluationRecord(TypedDict):
@@ -114,6 +138,7 @@ class RoundRecord(CostRecord):
     loss: float
     collected: bool
     reconfigured: bool
+    reconfiguration: NotRequired[Reconfiguration]
     predicted_seconds: float
     clients: list[int]
     refused: dict[str, str]

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prunefl.core import schedule
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
 from prunefl.data import Samples
@@ -137,9 +138,10 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
         return {}
     accuracy, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
+        rate = schedule.learning_rate(state.round, setup.config)
         raise PruneFLError(
-            f"round {state.round}: the test loss turned {loss}; lower training.learning_rate, or limit what one client "
-            "can do by server.clip_norm or server.aggregate"
+            f"training diverged in round {state.round}, rate {rate:g}: the test loss turned {loss}; lower "
+            "training.learning_rate, or limit what one client can do by server.clip_norm or server.aggregate"
         )
     return {"accuracy": accuracy, "test_loss": loss}
 

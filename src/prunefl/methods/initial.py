@@ -1,0 +1,179 @@
+"""Initial pruning: one client trains and reconfigures on some of its own samples before round 1 (docs/method.md 8)."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prunefl.core import importance, schedule
+from prunefl.core.masks import Masks
+from prunefl.core.price import Account
+from prunefl.core.state import Arrays, SparseState
+from prunefl.local import Batch, Local, Sums
+from prunefl.methods.base import BadUpdate, Numbers, Update
+from prunefl.system.errors import PruneFLError
+
+if TYPE_CHECKING:
+    from prunefl.config.sections import InitialSettings
+
+Choose = Callable[[SparseState, Arrays, float | None], tuple[Masks, Account]]
+"""From a state, the mean importance and the largest density allowed to the next masks, and why."""
+
+MOST_STEPS = 10**9
+"""In one stretch of initial pruning; nobody waits for more."""
+
+STRETCH = ("passes", "steps", "full_steps", "accuracy", "loss", "stable", "gamma", "lost")
+"""What a client tells of each stretch of initial pruning with one mask, beside its live weights by layer."""
+
+WHOLE = ("passes", "steps", "full_steps", "stable")
+"""Those of them that are whole numbers."""
+
+LIVE = "live."
+
+
+@dataclass(frozen=True)
+class Watch:
+    """When initial pruning reconfigures and when it ends."""
+
+    started: bool = False
+    passes_since: int = 0
+    stable: int = 0
+
+    def after_pass(self, accuracy: float, threshold: float, settings: "InitialSettings") -> "Watch":
+        """Return the watch one pass later; reconfiguration starts once the model has clearly learned something."""
+        started = self.started or accuracy > threshold
+        first = started and not self.started
+        return Watch(started, settings.interval if first else self.passes_since + 1, self.stable)
+
+    def due(self, settings: "InitialSettings") -> bool:
+        """Return whether it is time to reconfigure."""
+        return self.started and self.passes_since >= settings.interval
+
+    def collects(self, done: int, settings: "InitialSettings", window: int | str) -> bool:
+        """Return whether the pass after `done` others collects importance; before the start any may have to."""
+        until = min(settings.interval - self.passes_since, settings.max_passes - done)
+        return window == "all" or not self.started or until <= int(window)
+
+    def after_reconfiguration(self, before: float, after: float, settings: "InitialSettings") -> "Watch":
+        """Return the watch with one more stable reconfiguration, or none."""
+        change = abs(after - before) / before if before else 0.0
+        return Watch(True, 0, self.stable + 1 if change < settings.tolerance else 0)
+
+
+def start_threshold(batches: Sequence[Batch], classes: int, start_factor: float) -> float:
+    """Return the accuracy beyond which something was learned: more than chance, and than the commonest class."""
+    if not start_factor:
+        return 0.0
+    labels = np.concatenate([labels for _, labels in batches])
+    return max(start_factor / classes, float(np.bincount(labels).max()) / labels.size)
+
+
+def prune_first(local: Local, choose: Choose) -> Update:
+    """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
+    settings, window = local.config.initial, local.config.importance.window
+    batches = local.fixed_batches(settings.samples)
+    threshold = start_threshold(batches, local.classes, settings.start_factor)
+    limit = schedule.max_density(0, local.config)
+    state, watch, told = local.received, Watch(), _Columns()
+    sums = importance.empty_sums(local.template.parameters)
+    passes = full = 0
+    for done in range(1, settings.max_passes + 1):
+        collects = watch.collects(done - 1, settings, window)
+        trained = local.steps(batches, Sums(sums) if collects else None)
+        if not math.isfinite(trained.loss):
+            raise PruneFLError(
+                f"training diverged in initial pruning, pass {done}, rate {local.rate:g}; lower training.learning_rate"
+            )
+        accuracy = trained.right / trained.samples
+        passes, full = passes + 1, full + collects
+        local.on_pass(done, settings.max_passes, state.masks.density)
+        watch = watch.after_pass(accuracy, threshold, settings)
+        last = done == settings.max_passes
+        if watch.due(settings) or last:
+            steps, full_steps = passes * len(batches), full * len(batches)
+            live, state = state.masks, local.state
+            allowed = limit if last else _on_the_way(limit, state.masks.density, local)
+            masks, account = choose(state, importance.mean(sums, full_steps), allowed)
+            watch = watch.after_reconfiguration(state.masks.density, masks.density, settings)
+            row = (
+                passes,
+                steps,
+                full_steps,
+                accuracy,
+                trained.loss,
+                watch.stable,
+                account.gamma,
+                account.lost,
+            )
+            told.add(row, live)
+            state = state.remask(masks, *schedule.regrowth(local.config, 0))
+            local.replace_state(state)
+            sums, passes, full = importance.empty_sums(local.template.parameters), 0, 0
+            if watch.stable >= settings.patience and (limit is None or masks.density <= limit):
+                break
+    return Update(state, told.columns["loss"][-1], numbers=told.columns)
+
+
+def _on_the_way(limit: float | None, density: float, local: Local) -> float | None:
+    """Return the largest density before the end: down towards the limit, by no more than a reconfiguration may prune.
+
+    A cut that is forced down at once, before anything has been learned, is a blind one (docs/method.md 6).
+    """
+    return None if limit is None else max(limit, (1 - schedule.fraction(0, local.config)) * density)
+
+
+class _Columns:
+    """What initial pruning cost, stretch by stretch: a list of numbers for each thing told."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[float]] = {}
+
+    def add(self, row: Sequence[float], masks: Masks) -> None:
+        """Enter a stretch with one mask: what STRETCH names, in that order."""
+        named = dict(zip(STRETCH, row, strict=True))
+        for name, value in (named | {f"{LIVE}{n}": count for n, count in masks.counts.items()}).items():
+            self.columns.setdefault(name, []).append(value)
+
+
+def check_account(numbers: Numbers, masks: Masks) -> None:
+    """Refuse, by a BadUpdate, what cannot be an account of initial pruning."""
+    columns = [numbers.get(name) for name in (*STRETCH, *(f"{LIVE}{name}" for name in masks))]
+    lists = [column for column in columns if isinstance(column, list)]
+    lengths = {len(column) for column in lists}
+    if not len(numbers) == len(columns) == len(lists) or len(lengths) != 1 or 0 in lengths:
+        raise BadUpdate("not an account of initial pruning")
+    # in words that NaN does not fulfil either
+    for passes, steps, full_steps, accuracy, loss, stable, gamma, lost, *live in zip(*lists, strict=True):
+        sizes = zip(live, masks.sizes.values(), strict=True)
+        if not all(0 <= count <= size and count % 1 == 0 for count, size in sizes):
+            raise BadUpdate("a stretch's live weights are not those of the model")
+        if not (0 <= full_steps <= steps <= MOST_STEPS and 0 <= passes <= MOST_STEPS):
+            raise BadUpdate(f"a stretch of {passes} passes and {steps} steps, {full_steps} of them full")
+        if not (
+            0 <= stable <= MOST_STEPS and all(one % 1 == 0 for one in (passes, steps, full_steps, stable))
+        ):
+            raise BadUpdate(
+                f"a stretch with {stable} stable reconfigurations, or not a whole number of steps"
+            )
+        if not (0 <= accuracy <= 1 and math.isfinite(loss)):
+            raise BadUpdate(f"a stretch with accuracy {accuracy} and loss {loss}")
+        if not (0 <= gamma < math.inf and 0 <= lost < math.inf):
+            raise BadUpdate(f"a stretch with Γ {gamma} and {lost} of loss")
+
+
+def stretches(numbers: Numbers) -> list[dict[str, Any]]:
+    """Return the stretches of initial pruning one by one, as records have them."""
+    columns = {name: column for name, column in numbers.items() if isinstance(column, list)}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        {name: int(row[name]) if name in WHOLE else float(row[name]) for name in STRETCH}
+        | {"live": {n.removeprefix(LIVE): int(row[n]) for n in row if n.startswith(LIVE)}}
+        for row in rows
+    ]
+
+
+def ended_by(numbers: Numbers, settings: "InitialSettings") -> str:
+    """Return which rule ended initial pruning: "stable" or "max_passes"."""
+    return "stable" if stretches(numbers)[-1]["stable"] >= settings.patience else "max_passes"
