@@ -31,7 +31,7 @@ def compare(
     """Run every method with the same seeds, data and cohorts, and write a report.
 
     What is finished is reused and what was interrupted goes on: give the same command again. Methods that need
-    a density take the one that PruneFL ended with for the same seed.
+    a density take the one that PruneFL ended with for the same seed (prunefl, or else prunefl-fisher).
 
     Examples:
 
