@@ -13,7 +13,7 @@ from prunefl.methods.erk import erk_counts
 from prunefl.methods.exchange import exchange, exchanged_share
 from prunefl.methods.feddst import Swap
 
-COMMON = ("pruning.density=0.2", "pruning.interval=10", "run.rounds=100")
+COMMON = ("pruning.fraction=0.3", "pruning.density=0.2", "pruning.interval=10", "run.rounds=100")
 
 
 def test_erk_shares_by_the_sum_of_sides() -> None:
@@ -127,7 +127,13 @@ def test_exchange_of_a_full_layer_changes_nothing() -> None:
 
 
 def test_the_exchanged_share_falls_by_a_cosine_to_zero_at_three_quarters() -> None:
-    method = make("run.method=set", "pruning.density=0.2", "pruning.interval=1", "run.rounds=100")
+    method = make(
+        "run.method=set",
+        "pruning.density=0.2",
+        "pruning.interval=1",
+        "pruning.fraction=0.3",
+        "run.rounds=100",
+    )
     assert exchanged_share(method, 0) == 0.3
     assert exchanged_share(method, 25) == pytest.approx(0.3 / 2 * (1 + 0.5))
     assert exchanged_share(method, 74) == pytest.approx(0.3 / 2 * (1 + np.cos(np.pi * 74 / 75)))
