@@ -48,7 +48,7 @@ def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
         ({"training": {"local_steps": 0}}, r"^training.local_steps=0, must be >= 1$"),
         ({"training": {"local_steps": "five"}}, r"^training.local_steps='five', must be a whole number$"),
         ({"training": {"local_steps": True}}, r"^training.local_steps=True, must be a whole number$"),
-        ({"training": {"loss": "mse"}}, r"^training.loss='mse', must be one of cross_entropy, onehot_bce$"),
+        ({"training": {"loss": "mae"}}, r"^training.loss='mae', must be one of cross_entropy, onehot_bce, "),
         (
             {"optimiser": {"name": "adam", "momentum": 0.9}},
             r"^optimiser.momentum=0.9 is a setting of sgd, but optimiser.name='adam'$",

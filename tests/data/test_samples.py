@@ -67,14 +67,30 @@ def test_a_subclass_of_tensor_dataset_is_read_through_its_own_items():
     assert inputs.min() == 100
 
 
-def test_labels_that_are_no_classes_are_refused():
-    with pytest.raises(ValueError, match="labels are not whole numbers"):
-        data.wrap(TensorDataset(torch.zeros(2, 2), torch.tensor([0.0, 1.5])))
-    with pytest.raises(ValueError, match=r"item 1 has the label 1\.5"):
-        data.wrap([(torch.zeros(2), 0.0), (torch.zeros(2), 1.5)]).batch(np.arange(2))
+def test_labels_that_are_no_classes_are_refused_where_samples_are_classified():
+    whole = TensorDataset(torch.zeros(2, 2), torch.tensor([0.0, 1.0]))
+    for halves in (
+        TensorDataset(torch.zeros(2, 2), torch.tensor([0.0, 1.5])),
+        [(torch.zeros(2), 0.5), (torch.zeros(2), 1.0)],
+    ):
+        federation = data.Federation([whole, halves], whole, 2, (2,), "own")
+        with pytest.raises(ValueError, match="client 1: labels are not whole numbers, must be classes"):
+            data.checked(federation)
+        assert (
+            data.checked(federation, classified=False).clients[1].batch(np.arange(2))[1].dtype == np.float32
+        )
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int64])
+def test_whole_numbers_stay_whole_and_pixels_do_not():
+    for kind, kept in ((torch.int64, np.int64), (torch.int32, np.int64), (torch.uint8, np.float32)):
+        tokens = torch.arange(10).view(5, 2).to(kind)
+        for dataset in (TensorDataset(tokens, torch.arange(5)), list(zip(tokens, range(5), strict=True))):
+            x, _ = data.wrap(dataset).batch(np.array([4, 0]))
+            assert x.dtype == kept
+            assert x.tolist() == [[8, 9], [0, 1]]
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64, torch.uint8])
 def test_tensors_of_every_kind_become_float32(kind):
     """As torch's own conversion; with gradients, too."""
     inputs = (torch.rand(5, 3) * 100).to(kind).requires_grad_(kind.is_floating_point)

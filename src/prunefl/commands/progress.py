@@ -12,8 +12,10 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from prunefl.commands.summary import spoken_bytes, spoken_percent, spoken_seconds, summary_table
+from prunefl.commands.summary import spoken_bytes, spoken_seconds, summary_table
 from prunefl.config import Config
+from prunefl.config.losses import metric_of
+from prunefl.core.objectives import METRICS
 
 Record = dict[str, Any]
 
@@ -24,12 +26,13 @@ class Screen:
     def __init__(self, config: Config, console: Console, folder: Path = Path()) -> None:
         self.config, self.console, self.folder = config, console, folder
         self.accuracy: float | None = None
+        self.metric = METRICS[metric_of(config)]
         self.at_clients: Record | None = None
         self.started: tuple[int, float] | None = None
 
     def show(self, record: Record) -> None:
         """Show one record."""
-        self.accuracy = record.get("accuracy", self.accuracy)
+        self.accuracy = record.get("accuracy", record.get("score", self.accuracy))
         self.at_clients = record.get("evaluation", self.at_clients)
 
     def show_begin(self, cut: str, done: int) -> None:
@@ -61,7 +64,7 @@ class Screen:
             words = f"{found['accuracy']:.2%} (worst tenth {found['worst_tenth']:.2%})"
             at_clients = {f"at {found['clients']} clients": words}
         return {
-            **({} if self.accuracy is None and at_clients else {"accuracy": spoken_percent(self.accuracy)}),
+            **({} if self.accuracy is None and at_clients else {self.metric.words: self._judged()}),
             **at_clients,
             "loss": f"{record['loss']:.4f}" if "loss" in record else "-",
             "density": f"{record['density']:.1%}",
@@ -70,6 +73,9 @@ class Screen:
             "sent": spoken_bytes(total["bytes_up"] + total["bytes_down"]),
             "left": self.time_left(record),
         }
+
+    def _judged(self) -> str:
+        return "-" if self.accuracy is None else self.metric.spoken(self.accuracy)
 
     def time_left(self, record: Record) -> str:
         """Return how long the rest will take at the pace of this session so far."""
@@ -84,7 +90,10 @@ class Screen:
     def summary(self, records: list[Record]) -> None:
         """Print what the run came to."""
         self.console.print(
-            summary_table([(self.config.run.method, records)], self.config.run.target_accuracy)
+            summary_table(
+                [(self.config.run.method, records)],
+                self.config.run.target_accuracy or self.config.run.target_score,
+            )
         )
 
 

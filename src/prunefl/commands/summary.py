@@ -44,13 +44,16 @@ def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
 
 def summary_figures(records: list[Record], target: float) -> dict[str, str]:
     """Return what one run came to, by name, in words."""
-    from prunefl.runs.records import final_accuracy
+    from prunefl.runs.records import final_score, metric_of
 
     last = next(record for record in reversed(records) if record["kind"] == "round")
-    total, accuracy, found = last["total"], final_accuracy(records), _last_evaluation(records)
-    at_clients = {"at the clients": "accuracy", "worst tenth": "worst_tenth"} if found else {}
+    total, score, found = last["total"], final_score(records), _last_evaluation(records)
+    at_clients, metric = (
+        {"at the clients": "accuracy", "worst tenth": "worst_tenth"} if found else {},
+        metric_of(records),
+    )
     return {
-        "accuracy": "no test set" if accuracy is None else spoken_percent(accuracy),
+        metric.words: "no test set" if score is None else metric.spoken(score),
         **{name: spoken_percent(found.get(key)) for name, key in at_clients.items()},
         "density": f"{last['density']:.1%}",
         "sent": spoken_bytes(total["bytes_up"] + total["bytes_down"]),
@@ -61,12 +64,14 @@ def summary_figures(records: list[Record], target: float) -> dict[str, str]:
 
 
 def _until(records: list[Record], target: float) -> dict[str, str]:
-    """Return what it took to reach the target accuracy."""
-    from prunefl.runs.records import cost_to_reach
+    """Return what it took to reach the target, of accuracy or of the task's own metric."""
+    from prunefl.runs.records import cost_to_reach, metric_of
 
-    reached = cost_to_reach(records, target)
+    metric = metric_of(records)
+    reached = cost_to_reach(records, target, metric)
+    goal = f"{target:.0%}" if metric.percent else f"{metric.words} {target:g}"
     return {
-        f"{name} to {target:.0%}": spoken_seconds(reached["total"][key]) if reached else "not reached"
+        f"{name} to {goal}": spoken_seconds(reached["total"][key]) if reached else "not reached"
         for name, key in (("simulated", "seconds"), ("wall", "wall_seconds"))
     }
 

@@ -2,27 +2,22 @@
 
 from dataclasses import dataclass
 
-from prunefl.config.optimiser import (
-    PLAIN_AVERAGE,
-    PLAIN_SGD,
-    OptimiserSettings,
-    ServerOptimiserSettings,
-    refuse_foreign_server_settings,
-    refuse_foreign_settings,
-)
+from prunefl.config.losses import LOSSES, METRICS
+from prunefl.config.optimiser import PLAIN_AVERAGE, PLAIN_SGD, OptimiserSettings, ServerOptimiserSettings
 from prunefl.config.settings import (
     at_least,
     below_one,
     between,
     distinct,
     one_of,
+    own_or_one_of,
     positive,
     setting,
     share,
     sides,
     window,
 )
-from prunefl.system.errors import PruneFLError
+from prunefl.config.together import check_together
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,9 @@ class RunSettings:
     checkpoint_every: int = setting(1, "rounds between checkpoints", at_least(1), free="to resume")
     target_accuracy: float = setting(
         0.0, "report the cost of reaching this accuracy; 0: none", share(), free="to resume"
+    )
+    target_score: float = setting(
+        0.0, "the same of the metric of a task that has no accuracy; 0: none", at_least(0), free="to resume"
     )
     loggers: tuple[str, ...] = setting((), "also log to: tensorboard, mlflow, wandb", free="to resume")
 
@@ -117,8 +115,18 @@ class TrainingSettings:
     final_rate: float = setting(0.0, "of cosine: the share of the rate that it falls to", share())
     warmup_rounds: int = setting(0, "rounds in which the rate grows to learning_rate", at_least(0))
     loss: str = setting(
-        "cross_entropy", "or onehot_bce, the authors' loss", one_of("cross_entropy", "onehot_bce")
+        "cross_entropy",
+        "or onehot_bce, the authors'; multilabel_bce, mse, pixel_cross_entropy, token_cross_entropy, or "
+        "package.module:function",
+        own_or_one_of(*LOSSES),
     )
+    metric: str = setting(
+        "",
+        "by which the model is judged; '': that of the loss; an own loss says its own",
+        one_of("", *METRICS),
+    )
+    label_smoothing: float = setting(0.0, "of the cross-entropies, as in torch", below_one())
+    class_weights: tuple[float, ...] = setting((), "of the loss, one for each class; []: none")
     participants: int = setting(0, "clients drawn for a round; 0: all of them", at_least(0))
     weighting: str = setting("samples", "p_n = D_n / D, or uniform", one_of("samples", "uniform"))
 
@@ -248,7 +256,7 @@ class Config:
     fleet: tuple[FleetSettings, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_together(self)
+        check_together(self)
 
     def fleet_counts(self) -> list[int]:
         """Return how many clients each [[fleet]] group has; the first with count 0 has those left over."""
@@ -256,51 +264,3 @@ class Config:
         if 0 in counts:
             counts[counts.index(0)] = max(0, self.data.clients - sum(counts))
         return counts
-
-
-def _check_together(config: Config) -> None:
-    """Refuse values that are right alone and wrong together."""
-    training, data, pruning = config.training, config.data, config.pruning
-    refuse_foreign_settings(config.optimiser)
-    refuse_foreign_server_settings(config.server_optimiser)
-    _check_rates(config)
-    if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
-        raise PruneFLError(
-            f"pruning.density_target={pruning.density_target}, "
-            f"must be <= pruning.density_limit={pruning.density_limit}"
-        )
-    if config.evaluation.personal_steps and not config.evaluation.share:
-        raise PruneFLError(
-            f"evaluation.personal_steps={config.evaluation.personal_steps} needs evaluation.share > 0: "
-            "samples on which personal models are evaluated"
-        )
-    if sum(not entry.count for entry in config.fleet) > 1:
-        raise PruneFLError(
-            "fleet: count=0 takes the clients that the others leave, only one group can have it"
-        )
-    if not data.clients:
-        return  # not known before the data is: `settled` asks again
-    if training.participants > data.clients:
-        raise PruneFLError(
-            f"training.participants={training.participants}, must be <= data.clients={data.clients}"
-        )
-    if config.initial.client >= data.clients:
-        raise PruneFLError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
-    if config.fleet and sum(config.fleet_counts()) != data.clients:
-        held = sum(entry.count for entry in config.fleet)
-        raise PruneFLError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")
-
-
-def _check_rates(config: Config) -> None:
-    """Refuse rates of two schedules at once, a warm-up that never ends, and steps that are not known beforehand."""
-    training = config.training
-    if training.local_epochs and config.time.refit:
-        raise PruneFLError("time.refit=true needs equal steps at all clients, must be without local_epochs")
-    if training.schedule == "cosine" and training.decay != 1.0:
-        raise PruneFLError(f"training.decay={training.decay} has no effect with training.schedule='cosine'")
-    if training.schedule != "cosine" and training.final_rate:
-        raise PruneFLError(f"training.final_rate={training.final_rate} needs training.schedule='cosine'")
-    if training.warmup_rounds >= config.run.rounds:
-        raise PruneFLError(
-            f"training.warmup_rounds={training.warmup_rounds}, must be < run.rounds={config.run.rounds}"
-        )

@@ -45,6 +45,11 @@ def one_of(*options: str) -> Rule:
     return Rule(lambda value: value in options, f"must be one of {', '.join(options)}", options)
 
 
+def own_or_one_of(*options: str) -> Rule:
+    text = f"must be one of {', '.join(options)} or package.module:function"
+    return Rule(lambda value: value in options or ":" in value, text)
+
+
 def window() -> Rule:
     return Rule(
         lambda value: value == "all" if isinstance(value, str) else value >= 1,
@@ -114,10 +119,11 @@ def _spoken(kind: Any) -> str:
     if isinstance(kind, types.UnionType):
         return " or ".join(_spoken(option) for option in kind.__args__)
     if typing.get_origin(kind) is tuple:
-        texts = typing.get_args(kind)[0] is str
-        return (
-            'a list of texts, such as ["a", "b"]' if texts else "a list of whole numbers, such as [3, 32, 32]"
-        )
+        return {
+            str: 'a list of texts, such as ["a", "b"]',
+            int: "a list of whole numbers, such as [3, 32, 32]",
+            float: "a list of numbers, such as [1.0, 2.5]",
+        }[typing.get_args(kind)[0]]
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
 
 

@@ -66,6 +66,7 @@ class Network:
         positions: output positions of a sample at which each weight of a layer works, for FLOPs: 1 for a linear
             layer, height × width of the output for a convolution.
         input_shape: of one sample.
+        example: the input of one sample where it is not one float array: tokens, or several parts.
         module: the network itself for what has to call it (a torch module); methods but SynFlow do not.
     """
 
@@ -75,6 +76,7 @@ class Network:
     input_shape: Shape
     classes: int
     module: Any = None
+    example: Any = None
 
     @property
     def full_masks(self) -> Masks:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunefl.core.randomness import Ints
-from prunefl.data.samples import Cuttable, Later, Samples, as_ints, filled, labels_of, wrap_all
+from prunefl.data.inputs import as_ints, parts_of
+from prunefl.data.samples import Cuttable, Later, Samples, filled, labels_of, wrap_all
 from prunefl.data.task import counted_names
 from prunefl.system.errors import PruneFLError
 
@@ -80,32 +81,43 @@ class Source:
             )
 
 
-def checked(federation: Federation) -> Federation:
-    """Return it with any data sets wrapped as Samples; refuse what no run should start on."""
+def checked(federation: Federation, classified: bool = True) -> Federation:
+    """Return it with any data sets wrapped as Samples; refuse what no run should start on.
+
+    Args:
+        classified: whether every sample has a class; targets of another kind are checked with the loss.
+    """
     clients = wrap_all(federation.clients)
     test = None if federation.test is None else filled(federation.test, "the test set")
     for client, samples in enumerate(clients):
-        check_samples(f"client {client}", samples, federation.classes, federation.input_shape)
+        check_samples(f"client {client}", samples, federation.classes, federation.input_shape, classified)
     if test is not None:
-        check_samples("the test set", test, federation.classes, federation.input_shape)
+        check_samples("the test set", test, federation.classes, federation.input_shape, classified)
     return replace(federation, clients=clients, test=test)
 
 
-def check_samples(who: str, samples: Samples, classes: int, shape: tuple[int, ...]) -> None:
+def check_samples(
+    who: str, samples: Samples, classes: int, shape: tuple[int, ...], classified: bool = True
+) -> None:
     """Refuse samples of another shape, and every wrong label where that takes no reading of all samples."""
     if isinstance(samples, Later):
         # checked when they are read, which is not now
         return _check_labels(who, samples.labels, classes)
     inputs, labels = samples.batch(np.arange(1))
-    if not (isinstance(inputs, np.ndarray) and isinstance(labels, np.ndarray)):
+    if not all(isinstance(part, np.ndarray) for part in (*parts_of(inputs), labels)):
         raise PruneFLError(f"{who} has batches of {type(inputs).__name__}, must be numpy arrays")
-    given, wanted = tuple(inputs.shape[1:]), tuple(shape)
+    given, wanted = tuple(parts_of(inputs)[0].shape[1:]), tuple(shape)
     if given != wanted:
         raise PruneFLError(f"{who} has samples of shape {given}, must be {wanted} as all others")
+    if not classified:
+        return
     if labels.shape != (1,):
         raise PruneFLError(f"{who} has labels of shape {tuple(labels.shape[1:])}, must be whole numbers")
     known = labels_of(samples)
-    _check_labels(who, labels if known is None else known, classes)
+    found = labels if known is None else known
+    if found.dtype.kind == "f":
+        raise PruneFLError(f"{who}: labels are not whole numbers, must be classes from 0 on")
+    _check_labels(who, found, classes)
 
 
 def _check_labels(who: str, labels: Ints, classes: int) -> None:

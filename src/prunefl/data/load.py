@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from prunefl.config import Config
+from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.core.randomness import Ints, Stream, derived_seed
 from prunefl.data import partition as cuts
 from prunefl.data.check import recognise
@@ -38,6 +39,7 @@ def load(
     classes: Sequence[str] = (),
     shape: Sequence[int] = (),
     test: str | Path = "",
+    classified: bool = True,
 ) -> Federation:
     """Return a data set cut into clients; whatever is wrong with the files is found here, before training.
 
@@ -56,6 +58,7 @@ def load(
         classes: the names of all classes, in order, for data that may lack some; () for those of the data.
         shape: of a sample; () for that of the data.
         test: a folder or file that is the test set, whole; "" for the data's own, or what is held out of it.
+        classified: whether every sample has a class; False for targets of another kind.
     """
     task, options = Task(tuple(classes), tuple(shape)), ImageOptions(size, (), Path(cache) if cache else None)
     made = _as_made(name, dir, partition, clients, task, options, hold_out=not test)
@@ -71,7 +74,7 @@ def load(
     if test:
         agreed = Task(made.names, made.input_shape)
         made = replace(made, test=bring_test(Path(test), agreed, options))
-    return checked(made)
+    return checked(made, classified)
 
 
 def _federated(
@@ -126,7 +129,9 @@ def _with_classes(source: Source, classes: tuple[str, ...]) -> Source:
 
 def load_configured(config: Config) -> Federation:
     """Return the data that the config names, cut into clients."""
-    return load(**asdict(config.data), seed=derived_seed(config.run.seed, "partition"))
+    classified = loss_of(config).objective.targets == CLASSES
+    seed = derived_seed(config.run.seed, "partition")
+    return load(**asdict(config.data), seed=seed, classified=classified)
 
 
 def load_for_server(config: Config) -> Federation:

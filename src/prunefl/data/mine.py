@@ -11,6 +11,7 @@ import numpy as np
 from prunefl.data.arrays import npz_has, npz_split
 from prunefl.data.check import recognise
 from prunefl.data.federation import Federation, check_samples
+from prunefl.data.inputs import parts_of
 from prunefl.data.listed import (
     AS_THEY_ARE,
     ImageOptions,
@@ -90,7 +91,7 @@ def bring_by_function(spec: str, client: int, task: Task) -> Brought:
     samples, names = filled(dataset, f"--data {spec}"), tuple(getattr(dataset, "classes", ()))
     if not all(isinstance(name, str) for name in names):
         names = ()
-    shape = tuple(samples.batch(np.arange(1))[0].shape[1:])
+    shape = tuple(parts_of(samples.batch(np.arange(1))[0])[0].shape[1:])
     brought = _agreed(Brought(samples, names or task.classes, shape), task, spec)
     check_samples(f"--data {spec}", brought.samples, len(task.classes), task.shape or shape)
     return brought

@@ -1,6 +1,6 @@
 """What a client holds: samples that come in batches, as views into arrays that all clients share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunefl.core.randomness import Ints, Stream
-from prunefl.data.transform import Floats, as_float
+from prunefl.data.inputs import Inputs, as_array, as_input, as_ints, as_target, stacked
+from prunefl.data.transform import Floats
 from prunefl.system.errors import PruneFLError
 
 Pixels = NDArray[Any]
@@ -24,8 +25,8 @@ Normalise = Callable[[Pixels], Floats]
 Chosen = Ints | NDArray[np.bool_]
 """Positions among the samples, or for each whether it is chosen."""
 
-Batch = tuple[Floats, Ints]
-"""Inputs, (B, ...), and labels, (B,)."""
+Batch = tuple[Inputs, NDArray[Any]]
+"""Inputs, and targets (B, ...): classes as int64, or whatever the loss is computed from."""
 
 
 @runtime_checkable
@@ -36,6 +37,8 @@ class Samples(Protocol):
 
     def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return inputs (float32, (B, ...)) and labels (int64, (B,)) of these positions, as new arrays.
+
+        Other tasks have other inputs and targets; see `Inputs` and `Batch`.
 
         Args:
             indices: int64, shape (B,), each below len(self).
@@ -179,8 +182,8 @@ class Wrapped:
 
     def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return the stacked items; see Samples."""
-        inputs, labels = zip(*(_pair(self.dataset, i) for i in indices.tolist()), strict=True)
-        return np.stack(inputs), np.array(labels, np.int64)
+        inputs, targets = zip(*(_pair(self.dataset, i) for i in indices.tolist()), strict=True)
+        return stacked(inputs), as_target(np.stack(targets))
 
 
 @dataclass(frozen=True)
@@ -188,19 +191,19 @@ class Tensors:
     """Inputs and labels that lie in memory already, such as those of a torch TensorDataset."""
 
     inputs: NDArray[Any] = field(repr=False)
-    labels: Ints = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
 
     def __post_init__(self) -> None:
         """Take tensors; their memory is shared, not copied."""
         object.__setattr__(self, "inputs", as_array(self.inputs))
-        object.__setattr__(self, "labels", as_ints(self.labels))
+        object.__setattr__(self, "labels", as_target(self.labels))
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def batch(self, indices: Ints, stream: Stream | None = None) -> Batch:
         """Return the chosen rows; see Samples."""
-        return as_float(self.inputs[indices]), self.labels[indices]
+        return as_input(self.inputs[indices]), self.labels[indices]
 
 
 def wrap(dataset: Any) -> Samples:
@@ -247,41 +250,29 @@ def labels_of(samples: Samples) -> Ints | None:
     return labels[rows] if isinstance(labels, np.ndarray) and isinstance(rows, np.ndarray) else None
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """Return what a tensor, array or number holds; a tensor's memory is shared where numpy can read it."""
-    try:
-        return np.asarray(values)
-    # a tensor with gradients, on another device, or of bfloat16
-    except (TypeError, RuntimeError):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.is_floating_point() else values)
-
-
-def as_ints(values: Any) -> Ints:
-    """Return int64; a number with a fraction is no label."""
-    array = as_array(values)
-    if array.dtype.kind == "f" and not np.array_equal(array, array.round()):
-        raise PruneFLError("labels are not whole numbers, must be classes from 0 on")
-    return array.astype(np.int64, copy=False)
-
-
 def _is_torchs(dataset: Any, name: str) -> bool:
     """Return whether this is of torch's own class of that name; a subclass may make something else of its items."""
     kind = type(dataset)
     return kind.__name__ == name and kind.__module__.startswith("torch.")
 
 
-def _pair(dataset: Any, i: int) -> tuple[Floats, int]:
-    """Return one input, float32, and its label."""
+def _pair(dataset: Any, i: int) -> tuple[Any, NDArray[Any]]:
+    """Return one sample's input, perhaps of several parts, and its target."""
     item = dataset[i]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise PruneFLError(f"data set item {i} is {type(item).__name__}, must be a pair (input, label)")
     x, y = item
+    if isinstance(x, Mapping):
+        return {str(name): _part(part, i) for name, part in x.items()}, as_array(y)
+    if isinstance(x, tuple):
+        return tuple(_part(part, i) for part in x), as_array(y)
+    return _part(x, i), as_array(y)
+
+
+def _part(x: Any, i: int) -> NDArray[Any]:
     if not (hasattr(x, "detach") or isinstance(x, np.ndarray | np.number | int | float)):
         kind = type(x).__name__
         raise PruneFLError(
             f"data set item {i} has an input of type {kind}, must be a tensor, array or number"
         )
-    if float(y) != int(y):
-        raise PruneFLError(f"data set item {i} has the label {y}, must be a whole number: a class from 0 on")
-    return as_float(as_array(x)), int(y)
+    return as_input(as_array(x))

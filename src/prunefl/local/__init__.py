@@ -4,6 +4,7 @@ from collections.abc import MutableMapping
 
 from prunefl.config import Config
 from prunefl.core.network import Network
+from prunefl.core.objectives import loss_of
 from prunefl.local.backend import Backend, Batch, Penalty, Sums, Trained
 from prunefl.local.local import Local, OnPass
 
@@ -21,5 +22,11 @@ def make_backend(network: Network, config: Config, measured: MutableMapping[str,
 
     batch_shape = (config.training.batch_size, *network.input_shape)
     return TorchBackend(
-        network.module, network.template, config.training.loss, batch_shape, measured, config.optimiser
+        network.module,
+        network.template,
+        loss_of(config),
+        batch_shape,
+        measured,
+        config.optimiser,
+        network.example,
     )

@@ -5,14 +5,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from prunefl.core.moments import Moments
+from prunefl.core.objectives import Tally
 from prunefl.core.state import Array, Arrays, SparseState
+from prunefl.data.inputs import Inputs
+from prunefl.data.samples import Batch
 
-Batch = tuple[Array, NDArray[np.int64]]
-"""Inputs, float32 (B, ...), and labels, (B,)."""
+__all__ = ["Backend", "Batch", "Inputs", "Penalty", "Sums", "Trained"]
 
 Penalty = Callable[[SparseState], Arrays]
 """From the state before a step to a gradient that is added to the loss's: name -> array shaped as in `values`."""
@@ -28,7 +27,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Trained:
-    """What some steps showed: the mean loss, and how many of so many samples were classified right on the way."""
+    """What some steps showed: the mean loss, and how many of so many samples were classified right on the way.
+
+    Where samples are not classified, none is right.
+    """
 
     loss: float
     right: int
@@ -68,6 +70,9 @@ class Backend(Protocol):
 
     def evaluate(self, batch: Batch) -> tuple[int, float]:
         """Return how many samples are classified right, and the mean loss; as in use, not as in training."""
+
+    def judge(self, batch: Batch) -> tuple[Tally, float]:
+        """Return what the loss's metric adds up over these samples, and the mean loss; as in use."""
 
     def threads(self, count: int) -> AbstractContextManager[None]:
         """Compute with so many threads meanwhile."""

@@ -8,6 +8,7 @@ from prunefl.config import Config
 from prunefl.core.masks import Shape
 from prunefl.core.memory import Memory
 from prunefl.core.network import Template
+from prunefl.core.objectives import loss_of
 from prunefl.core.state import Array, SparseState
 from prunefl.data import Samples
 from prunefl.local import batches
@@ -40,6 +41,11 @@ class Local:
     samples: Samples
     backend: Backend
     on_pass: OnPass = lambda done, most, density: None
+
+    @property
+    def classifies(self) -> bool:
+        """Whether each sample has a class: `Trained.right` and `classes` say something."""
+        return loss_of(self.config).metric == "accuracy"
 
     def batches(self) -> list[Batch]:
         """Return the round's mini-batches."""

@@ -43,7 +43,14 @@ class Watch:
 
     def after_pass(self, accuracy: float, threshold: float, settings: "InitialSettings") -> "Watch":
         """Return the watch one pass later; reconfiguration starts once the model has clearly learned something."""
-        started = self.started or accuracy > threshold
+        return self._one_later(accuracy > threshold, settings)
+
+    def after_pass_by_loss(self, loss: float, first_loss: float, settings: "InitialSettings") -> "Watch":
+        """Return the same where samples are not classified: once the loss is below the first pass's by that factor."""
+        return self._one_later(loss * settings.start_factor < first_loss, settings)
+
+    def _one_later(self, learned: bool, settings: "InitialSettings") -> "Watch":
+        started = self.started or learned
         first = started and not self.started
         return Watch(started, settings.interval if first else self.passes_since + 1, self.stable)
 
@@ -74,7 +81,8 @@ def prune_first(local: Local, choose: Choose) -> Update:
     """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
     settings, window = local.config.initial, local.config.importance.window
     batches = local.fixed_batches(settings.samples)
-    threshold = start_threshold(batches, local.classes, settings.start_factor)
+    classifies, first_loss = local.classifies, 0.0
+    threshold = start_threshold(batches, local.classes, settings.start_factor) if classifies else 0.0
     limit = schedule.max_density(0, local.config)
     state, watch, told = local.received, Watch(), _Columns()
     sums = importance.empty_sums(local.template.parameters)
@@ -89,7 +97,12 @@ def prune_first(local: Local, choose: Choose) -> Update:
         accuracy = trained.right / trained.samples
         passes, full = passes + 1, full + collects
         local.on_pass(done, settings.max_passes, state.masks.density)
-        watch = watch.after_pass(accuracy, threshold, settings)
+        first_loss = first_loss or trained.loss
+        watch = (
+            watch.after_pass(accuracy, threshold, settings)
+            if classifies
+            else watch.after_pass_by_loss(trained.loss, first_loss, settings)
+        )
         last = done == settings.max_passes
         if watch.due(settings) or last:
             steps, full_steps = passes * len(batches), full * len(batches)

@@ -25,10 +25,12 @@ BUILDERS: Mapping[str, Callable[..., nn.Module]] = {
 }
 
 
-def build_configured(config: Config, classes: int, input_shape: tuple[int, ...]) -> nn.Module:
+def build_configured(
+    config: Config, classes: int, input_shape: tuple[int, ...], check_it: bool = True
+) -> nn.Module:
     """Return the network that the config names, with the first weights that its seed gives."""
     seed = derived_seed(first_seed(config), "weights")
-    return build(config.model.name, classes=classes, input_shape=input_shape, seed=seed)
+    return build(config.model.name, classes=classes, input_shape=input_shape, seed=seed, check_it=check_it)
 
 
 def first_seed(config: Config) -> int:
@@ -36,13 +38,22 @@ def first_seed(config: Config) -> int:
     return config.run.seed if config.model.init_seed < 0 else config.model.init_seed
 
 
-def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, **options: Any) -> nn.Module:
+def build(
+    spec: str,
+    *,
+    classes: int,
+    input_shape: tuple[int, ...],
+    seed: int,
+    check_it: bool = True,
+    **options: Any,
+) -> nn.Module:
     """Return a new network for these images; the same seed gives the same bits.
 
     Args:
         spec: a name in BUILDERS, or `package.module:function`. The function is given whichever of `classes`,
             `channels`, `size` and `input_shape` it names, and returns an nn.Module.
         input_shape: shape of one sample, (channels, height, width).
+        check_it: whether it has to take images and give one logit a class; not so for tokens and other tasks.
         options: further arguments of the function.
     """
     if ":" in spec:
@@ -52,8 +63,8 @@ def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, *
     offered = {
         "classes": classes,
         "input_shape": input_shape,
-        "channels": input_shape[0],
-        "size": input_shape[-1],
+        "channels": input_shape[0] if input_shape else 1,
+        "size": input_shape[-1] if input_shape else 1,
     }
     arguments = {**_accepted(function, offered), **options}
     with torch.random.fork_rng(devices=[]):
@@ -66,7 +77,8 @@ def build(spec: str, *, classes: int, input_shape: tuple[int, ...], seed: int, *
             ) from error
     if not isinstance(model, nn.Module):
         raise PruneFLError(f"model.name={spec!r}, must return an nn.Module, got {type(model).__name__}")
-    check(model, classes=classes, input_shape=input_shape, name=spec)
+    if check_it:
+        check(model, classes=classes, input_shape=input_shape, name=spec)
     return model
 
 

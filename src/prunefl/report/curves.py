@@ -1,13 +1,15 @@
 """Accuracy against everything it costs, and the model's size against rounds."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from prunefl.core.objectives import Metric
 from prunefl.report.figures import BYTES, COUNT, FLOPS, SECONDS, Curve, Line, Lines, thinned, unit_for
 from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import accuracy_of, clients_accuracy_of
+from prunefl.runs.records import accuracy_of, clients_accuracy_of, metric_of, score_of
 
 MOST_POINTS = 400
 Record = Mapping[str, Any]
@@ -36,7 +38,15 @@ AXES: tuple[tuple[str, str, Sequence[tuple[str, float]], Cost], ...] = (
 
 
 def accuracy_figures(variants: Sequence[Variant], prefix: str = "accuracy", title: str = "") -> list[Lines]:
-    """Return accuracy against each kind of cost, one figure per axis: on the test set, or else at the clients."""
+    """Return accuracy against each kind of cost, one figure per axis: on the test set, or else at the clients.
+
+    Where the task has a metric of its own, that one.
+    """
+    metric = judged_by(variants)
+    if metric.name != "accuracy":
+        words = title or f"{metric.words[0].upper()}{metric.words[1:]}"
+        label = f"Test {metric.words}" + (" (%)" if metric.percent else "")
+        return _figures(variants, prefix, lambda axis: f"{words} against {axis}", label, score_of)
     tested = any("accuracy" in record for v in variants for run in v.runs for record in run.rounds)
     label = "Test accuracy (%)" if tested else "Accuracy at the clients (%)"
     return _figures(variants, prefix, lambda axis: title or f"Accuracy against {axis}", label, accuracy_of)
@@ -53,11 +63,11 @@ def clients_figures(variants: Sequence[Variant]) -> list[Lines]:
 def _figures(
     variants: Sequence[Variant], prefix: str, title: Callable[[str], str], label: str, accuracy: Accuracy
 ) -> list[Lines]:
-    figures = []
+    figures, percent = [], "%" in label
     for tab, axis, units, cost in AXES:
         largest = max((cost(run.rounds[-1]) for variant in variants for run in variant.runs), default=0.0)
         unit, scale = unit_for(largest, units)
-        curves = tuple(_accuracy_curve(variant, cost, scale, accuracy) for variant in variants)
+        curves = tuple(_accuracy_curve(variant, cost, scale, accuracy, percent) for variant in variants)
         figures.append(
             Lines(
                 name=f"{prefix}-{tab.lower().replace(' ', '-')}",
@@ -77,7 +87,12 @@ def _sentence(axis: str) -> str:
     return axis if axis.isupper() or axis.startswith("FLOPs") else axis[0].lower() + axis[1:]
 
 
-def _accuracy_curve(variant: Variant, cost: Cost, scale: float, accuracy: Accuracy) -> Curve:
+def judged_by(variants: Sequence[Variant]) -> Metric:
+    """Return the metric of the task, which is one for all that is compared."""
+    return metric_of([run.header for variant in variants for run in variant.runs])
+
+
+def _accuracy_curve(variant: Variant, cost: Cost, scale: float, accuracy: Accuracy, percent: bool) -> Curve:
     """Return the mean curve: a round's accuracy over seeds, at the mean of what that round had cost."""
     at_round: dict[int, list[Record]] = {}
     for run in variant.runs:
@@ -88,11 +103,12 @@ def _accuracy_curve(variant: Variant, cost: Cost, scale: float, accuracy: Accura
     most = max(map(len, at_round.values()), default=0)
     rounds = [number for number in sorted(at_round) if len(at_round[number]) == most]
     rounds = [rounds[place] for place in thinned(len(rounds), MOST_POINTS)]
+    factor, most_shown = (100.0, 100.0) if percent else (1.0, math.inf)
     estimates = [
-        estimate([100 * (accuracy(record) or 0.0) for record in at_round[number]]) for number in rounds
+        estimate([factor * (accuracy(record) or 0.0) for record in at_round[number]]) for number in rounds
     ]
     x = [estimate([cost(record) for record in at_round[number]]).mean / scale for number in rounds]
-    return curve_of(variant.key, variant.label, x, estimates, 100.0)
+    return curve_of(variant.key, variant.label, x, estimates, most_shown)
 
 
 def curve_of(

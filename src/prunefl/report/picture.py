@@ -4,20 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prunefl.runs.records import accuracy_of, evaluations
+from prunefl.runs.records import evaluations, metric_of, score_of
 
 Record = dict[str, Any]
 
 
 def draw_run(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Write accuracy.png and density.png into the run's folder, if there is anything to show."""
+    """Write accuracy.png (or that of the task's own metric) and density.png, if there is anything to show."""
     rounds = [record for record in records if record["kind"] == "round"]
     if not rounds:
         return []
     method = records[0].get("method", "run")
-    tested = any("accuracy" in record for record in rounds)
-    accuracy = [draw_comparison([(method, list(records))], folder, "accuracy.png")] if tested else []
-    return [*accuracy, _draw_density(records, folder)]
+    tested = any("accuracy" in record or "score" in record for record in rounds)
+    name = f"{metric_of(records).name}.png"
+    judged = [draw_comparison([(method, list(records))], folder, name)] if tested else []
+    return [*judged, _draw_density(records, folder)]
 
 
 def draw_comparison(
@@ -30,10 +31,12 @@ def draw_comparison(
     left, right = figure.subplots(1, 2, sharey=True)
     for label, records in runs:
         tested = list(evaluations(records))
-        accuracy = [100 * (accuracy_of(record) or 0.0) for record in tested]
-        left.plot([r["total"]["seconds"] / 3600 for r in tested], accuracy, label=label, linewidth=1.8)
-        right.plot([r["total"]["wall_seconds"] for r in tested], accuracy, label=label, linewidth=1.8)
-    left.set(xlabel="simulated time (hours)", ylabel="accuracy (%)")
+        metric = metric_of(records)
+        scores = [(100 if metric.percent else 1) * (score_of(record) or 0.0) for record in tested]
+        left.plot([r["total"]["seconds"] / 3600 for r in tested], scores, label=label, linewidth=1.8)
+        right.plot([r["total"]["wall_seconds"] for r in tested], scores, label=label, linewidth=1.8)
+        left.set(ylabel=metric.words + (" (%)" if metric.percent else ""))
+    left.set(xlabel="simulated time (hours)")
     right.set(xlabel="wall time (seconds)")
     for axes in (left, right):
         axes.grid(alpha=0.3)

@@ -158,7 +158,8 @@ def _whole_round(record: Mapping[str, Any]) -> bool:
         and _is_number(record["round"])
         and _is_number(record.get("density"))
         and all(
-            record.get(key) is None or _is_number(record[key]) for key in ("accuracy", "predicted_seconds")
+            record.get(key) is None or _is_number(record[key])
+            for key in ("accuracy", "score", "predicted_seconds")
         )
         and ("reconfiguration" not in record or _whole_reconfiguration(record["reconfiguration"]))
         and ("evaluation" not in record or _whole_evaluation(record["evaluation"]))

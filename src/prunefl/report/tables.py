@@ -6,13 +6,13 @@ from statistics import median
 from typing import Any
 
 from prunefl.report.costs import EVALUATION, INITIAL, PARTS, percent_off, predicted_and_charged, split_seconds
-from prunefl.report.curves import AXES, Cost
+from prunefl.report.curves import AXES, Cost, judged_by
 from prunefl.report.figures import unit_for
 from prunefl.report.layers import densities_at, layer_sizes
 from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import Estimate, estimate
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import cost_to_reach, final_accuracy, mean_accuracy
+from prunefl.runs.records import cost_to_reach, final_accuracy, final_score, mean_accuracy
 
 
 @dataclass(frozen=True)
@@ -41,25 +41,27 @@ def summary_table(study: Study) -> Table:
     units = [unit_for(_largest(study, cost), kinds) for _, _, kinds, cost in AXES]
     names = ("Simulated time", "", "Bytes", "FLOPs per client", "Wall time")
     shown = [place for place in range(len(AXES)) if names[place]]
-    rows, finals = [], {}
+    rows, finals, metric = [], {}, judged_by(study.variants)
+    words = "Accuracy (%)" if metric.name == "accuracy" else metric.words + (" (%)" if metric.percent else "")
     for number, variant in enumerate(study.variants):
-        accuracy = _over_seeds(variant, lambda run: final_accuracy(run.rounds))
-        if accuracy and variant.finished:
-            finals[number] = accuracy.mean
+        score = _over_seeds(variant, lambda run: final_score(run.rounds))
+        if score and variant.finished:
+            finals[number] = score.mean if metric.higher else -score.mean
         density = _over_seeds(variant, lambda run: 100 * float(run.rounds[-1]["density"]))
         costs = [_over_seeds(variant, _whole_cost(AXES[p][3], units[p][1])) for p in shown]
         mean = _over_seeds(variant, lambda run: mean_accuracy(run.rounds))
-        cells = [_percent(accuracy), _percent(mean), spoken(density, 1) if density else "–"]
+        judged = _percent(score) if metric.percent else (spoken(score, 4) if score else "–")
+        cells = [judged, _percent(mean), spoken(density, 1) if density else "–"]
         cells += [spoken(cost, 2) if cost else "–" for cost in costs]
         rows.append((variant.label, str(len(variant.runs)), *cells))
     costs_named = [f"{names[p]} ({units[p][0]})" for p in shown]
     return Table(
         "summary",
         "Final accuracy and cost",
-        "Accuracy is that of the model delivered, at the last evaluation; the mean over the last tenth of the "
-        "evaluations stands beside it. ± is the 95 % confidence interval over seeds. "
+        "Accuracy, or the task's own metric, is that of the model delivered, at the last evaluation; the mean accuracy "
+        "over the last tenth of the evaluations stands beside it. ± is the 95 % confidence interval over seeds. "
         "Costs are of the whole run, initial pruning included.",
-        ("Method", "Seeds", "Accuracy (%)", "Mean of last tenth (%)", "Density (%)", *costs_named),
+        ("Method", "Seeds", words, "Mean accuracy of last tenth (%)", "Density (%)", *costs_named),
         tuple(rows),
         frozenset((place, 2) for place in finals if finals[place] == max(finals.values())),
     )
@@ -156,6 +158,8 @@ def _over_seeds(variant: Variant, measure: Callable[[RecordedRun], float | None]
 
 def default_targets(study: Study) -> list[float]:
     """Return the two highest tenths (or twentieths, of a weak result) below the best final accuracy."""
+    if judged_by(study.variants).name != "accuracy":
+        return sorted({float(study.config.get("run", {}).get("target_score", 0.0))} - {0.0})
     finals = [final_accuracy(run.rounds) or 0.0 for v in study.variants for run in v.runs]
     step = 10 if max(finals) > 0.25 else 5
     highest = int(100 * max(finals) - 0.5) // step * step
@@ -169,10 +173,12 @@ def target_tables(study: Study, targets: Sequence[float]) -> list[Table]:
 
 
 def _target_table(study: Study, target: float) -> Table:
+    metric = judged_by(study.variants)
     reached = {
-        variant.key: [r for run in variant.runs if (r := cost_to_reach(run.rounds, target))]
+        variant.key: [r for run in variant.runs if (r := cost_to_reach(run.rounds, target, metric))]
         for variant in study.variants
     }
+    goal = f"{100 * target:g} % {metric.words}" if metric.percent else f"{metric.words} {target:g}"
     columns, cells, best = [], [], set()
     for place in (1, 0, 2, 3):
         _, axis, kinds, cost = AXES[place]
@@ -189,8 +195,8 @@ def _target_table(study: Study, target: float) -> Table:
     ]
     return Table(
         f"target-{100 * target:g}".replace(".", "_"),
-        f"Cost to reach {100 * target:g} % accuracy",
-        "Until the first evaluation at or above the target; mean ± 95 % interval over the seeds that did. "
+        f"Cost to reach {goal}",
+        "Until the first evaluation that is as good as the target; mean ± 95 % interval over the seeds that did. "
         "Time counts the slowest client of each round, bytes all clients, FLOPs one client.",
         ("Method", "Seeds that reached it", *columns),
         tuple(rows),

@@ -1,6 +1,5 @@
 """The front door from Python: `prunefl.train` for models and data in hand, `run_config` for a config."""
 
-import copy
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
+from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
+from prunefl.data.inputs import parts_of
 from prunefl.engines.simulator import Simulator
 from prunefl.local import OnPass
 from prunefl.local.torch_backend.network import network_of
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
+from prunefl.runs.probe import check_all_targets, count_classes, example_of, with_fitting_inputs
 from prunefl.runs.records import Record
 from prunefl.runs.runner import Run, execute
 from prunefl.system.errors import PruneFLError
@@ -37,11 +38,13 @@ def train(
     resume: bool = False,
     on_record: Callable[[Record], bool | None] | None = None,
 ) -> Run:
-    """Train a classifier on data that stays with its clients, pruning it on the way.
+    """Train a network on data that stays with its clients, pruning it on the way.
 
     Args:
-        model: any network that maps a batch to one logit a class; it is not changed.
-        clients: one torch Dataset of (input, label) a client.
+        model: any network that maps a batch to what training.loss takes, by default one logit a class; it is not
+            changed.
+        clients: one torch Dataset of (input, label) a client. An input may be a tuple or a dict of tensors, which the
+            network is called with; whole numbers stay so if the network takes them.
         test: the Dataset to evaluate on.
         config: settings that differ from the defaults, such as {"run": {"rounds": 100}}, or a Config.
         out: folder for records, checkpoints and the final model; default: none is kept.
@@ -54,27 +57,14 @@ def train(
     # the final model's file names the network it is of
     chosen = replace(chosen, data=own_data, model=replace(chosen.model, name="own"))
     inputs, _ = tested.batch(np.arange(1))
-    shape = tuple(inputs.shape[1:])
-    cut = f"{len(shares)} clients, as given"
-    federation = Federation(shares, tested, _num_classes(model, torch.from_numpy(inputs)), shape, "own", cut)
-    return _run(model, data.checked(federation), chosen, out, resume, on_record)
-
-
-def _num_classes(model: nn.Module, inputs: Tensor) -> int:
-    """Return how many logits a sample gets."""
-    try:
-        with torch.no_grad():
-            logits = copy.deepcopy(model).eval()(inputs)
-    # a network of the user's own may raise anything
-    except Exception as error:
-        given = f"{tuple(inputs.shape[1:])} of {inputs.dtype}"
-        raise PruneFLError(
-            f"model cannot take samples of shape {given}: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(logits, Tensor) or logits.dim() != 2:
-        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise PruneFLError(f"model gives {got} for one sample, must give one row of logits")
-    return int(logits.shape[1])
+    shape, loss = tuple(parts_of(inputs)[0].shape[1:]), loss_of(chosen)
+    federation = Federation(shares, tested, 1, shape, "own", f"{len(shares)} clients, as given")
+    federation = with_fitting_inputs(model, federation)
+    assert federation.test is not None
+    classes = count_classes(model, federation.test.batch(np.arange(1))[0], loss)
+    federation = replace(federation, classes=classes, names=())
+    federation = data.checked(federation, loss.objective.targets == CLASSES)
+    return _run(model, federation, chosen, out, resume, on_record)
 
 
 def run_config(
@@ -110,7 +100,10 @@ def _run(
     measured: Mapping[str, float] | None = None,
     on_begin: Callable[[int], None] | None = None,
 ) -> Run:
-    network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
+    check_all_targets(loss_of(config), federation)
+    network = network_of(
+        model, federation.input_shape, federation.classes, config.pruning.exclude, example_of(federation)
+    )
     setup = prepare(
         network, [len(share) for share in federation.clients], config, federation.cut, dict(measured or {})
     )

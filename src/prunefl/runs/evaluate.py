@@ -1,4 +1,4 @@
-"""Accuracy and loss on the test set."""
+"""Metric and loss on the test set."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from prunefl.core.objectives import Tally, loss_of
 from prunefl.data import Samples
 from prunefl.local import Backend, make_backend
 from prunefl.rounds.server import ServerState, Setup
@@ -26,11 +27,12 @@ class Evaluator:
         self._batches = [np.arange(i, min(i + size, len(test))) for i in range(0, len(test), size)]
         count = min(count_workers(setup.config.run.workers), len(self._batches))
         self._backends = [make_backend(setup.network, setup.config, setup.measured) for _ in range(count)]
+        self._metric = loss_of(setup.config).judged_by
         # data of the user's own need not stand being read by two at once
         self._reading = Lock()
 
     def evaluate(self, state: ServerState) -> tuple[float, float]:
-        """Return the share of test samples classified right, and the mean loss."""
+        """Return the metric of the task, by default the share of test samples classified right, and the mean loss."""
         count = len(self._backends)
         shares = [self._batches[first::count] for first in range(count)]
         with ThreadPoolExecutor(count, "evaluation") as pool:
@@ -40,18 +42,19 @@ class Evaluator:
             ]
             results = [result for share in done for result in share.result()]
         # fsum: the order of the batches does not matter
-        right, loss = sum(right for right, _ in results), math.fsum(loss for _, loss in results)
-        return right / len(self._test), loss / len(self._test)
+        tallies = np.stack([tally for tally, _ in results])
+        tally = np.array([math.fsum(column) for column in tallies.T])
+        return self._metric.score(tally), math.fsum(loss for _, loss in results) / len(self._test)
 
     def _results(
         self, backend: Backend, state: ServerState, share: Sequence[NDArray[np.int64]]
-    ) -> list[tuple[int, float]]:
-        """Return of every batch how many are right, and the sum of losses."""
+    ) -> list[tuple[Tally, float]]:
+        """Return of every batch what the metric adds up, and the sum of losses."""
         backend.load(state.sparse)
         results = []
         for indices in share:
             with self._reading:
                 batch = self._test.batch(indices)
-            right, loss = backend.evaluate(batch)
-            results.append((right, loss * len(indices)))
+            tally, loss = backend.judge(batch)
+            results.append((tally, loss * len(indices)))
         return results

@@ -11,6 +11,7 @@ from pathlib import Path
 from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
+from prunefl.core.objectives import loss_of
 from prunefl.data import Federation
 from prunefl.engines.flower.engine import FlowerEngine, Terms
 from prunefl.engines.flower.envelope import Envelope, seal
@@ -27,6 +28,7 @@ from prunefl.rounds.setup import prepare
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 from prunefl.runs.records import Record
 from prunefl.runs.runner import execute
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
 NAME_FILE = "run-name.txt"
@@ -34,6 +36,10 @@ NAME_FILE = "run-name.txt"
 
 def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
     """Run all rounds with real clients and leave in the folder what every run leaves."""
+    if loss_of(config).metric != "accuracy":
+        raise PruneFLError(
+            f"training.loss={config.training.loss!r}: real clients train classifiers so far; `prunefl run` simulates it"
+        )
     set_threads(config.run.threads)
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NotRequired, TypedDict
 
+from prunefl.core.objectives import METRICS, Metric
 from prunefl.system.files import naming
 
 Record = dict[str, Any]
@@ -34,6 +35,7 @@ class RunRecord(TypedDict):
     clients: int
     devices: list[str]
     device_notes: dict[str, str]
+    metric: NotRequired[str]
 
 
 class RoundSeconds(TypedDict):
@@ -143,6 +145,7 @@ class RoundRecord(CostRecord):
     clients: list[int]
     refused: dict[str, str]
     accuracy: NotRequired[float]
+    score: NotRequired[float]
     test_loss: NotRequired[float]
     evaluation: NotRequired[EvaluationRecord]
 
@@ -154,6 +157,7 @@ class EndRecord(TypedDict):
     rounds: int
     accuracy: float | None
     mean_accuracy: NotRequired[float | None]
+    score: NotRequired[float]
     density: float
 
 
@@ -205,8 +209,19 @@ def _lines(path: Path) -> Iterator[Record]:
 
 
 def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the rounds in which accuracy was measured, at the server or, where it has no test set, at clients."""
-    return (r for r in records if r["kind"] == "round" and accuracy_of(r) is not None)
+    """Yield the rounds in which the model was judged, at the server or, where it has no test set, at clients."""
+    return (r for r in records if r["kind"] == "round" and score_of(r) is not None)
+
+
+def metric_of(records: Iterable[Mapping[str, Any]]) -> Metric:
+    """Return the metric by which a run's models are judged: accuracy, unless its first record says another."""
+    named = (record.get("metric", "accuracy") for record in records if record["kind"] == "run")
+    return METRICS[next(named, "accuracy")]
+
+
+def score_of(record: Mapping[str, Any]) -> float | None:
+    """Return a round's metric: the score where the task has no accuracy, else the accuracy, or None."""
+    return float(record["score"]) if record.get("score") is not None else accuracy_of(record)
 
 
 def accuracy_of(record: Mapping[str, Any]) -> float | None:
@@ -220,6 +235,11 @@ def clients_accuracy_of(record: Mapping[str, Any]) -> float | None:
     """Return a round's accuracy at the clients, by samples, or None."""
     found = record.get("evaluation")
     return float(found["accuracy"]) if isinstance(found, Mapping) else None
+
+
+def final_score(records: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the metric of the model that the run delivers: its last evaluation; None before the first."""
+    return next((score_of(record) for record in reversed(list(evaluations(records)))), None)
 
 
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
@@ -238,6 +258,9 @@ def _accuracies(records: Iterable[Mapping[str, Any]]) -> list[float]:
     return [found for record in evaluations(records) if (found := accuracy_of(record)) is not None]
 
 
-def cost_to_reach(records: Iterable[Mapping[str, Any]], accuracy: float) -> Mapping[str, Any] | None:
-    """Return the round's record, with its totals, at which the accuracy was first reached, or None."""
-    return next((record for record in evaluations(records) if (accuracy_of(record) or 0.0) >= accuracy), None)
+def cost_to_reach(
+    records: Iterable[Mapping[str, Any]], target: float, metric: Metric = METRICS["accuracy"]
+) -> Mapping[str, Any] | None:
+    """Return the round's record, with its totals, at which the metric first was as good as the target, or None."""
+    judged = ((record, score_of(record)) for record in evaluations(records))
+    return next((r for r, score in judged if score is not None and metric.reaches(score, target)), None)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.config.settings import flat
+from prunefl.core.objectives import loss_of
 from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.scores import Score
@@ -20,6 +21,7 @@ from prunefl.runs.records import (
     RunRecord,
     RunTotals,
     final_accuracy,
+    final_score,
     mean_accuracy,
 )
 
@@ -27,7 +29,7 @@ from prunefl.runs.records import (
 def first_record(setup: Setup, state: ServerState, data: str, version: str) -> RunRecord:
     """Return the record that says what run this is; `state` is the one before anything is trained."""
     layers, masks = setup.network.full_masks.sizes, state.sparse.masks
-    return {
+    record: RunRecord = {
         "kind": "run",
         "version": version,
         "method": setup.config.run.method,
@@ -44,6 +46,9 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "devices": [device.name for device in setup.devices],
         "device_notes": {device.name: device.note for device in setup.devices if device.note},
     }
+    if (metric := loss_of(setup.config).metric) != "accuracy":
+        record["metric"] = metric
+    return record
 
 
 def _digest(config: Config) -> str:
@@ -141,10 +146,13 @@ def without_repeats(record: Record, previous: Mapping[str, int] | None) -> Recor
 
 def end_record(records: list[Record], state: ServerState) -> EndRecord:
     """Return the record that closes a finished run."""
-    return {
+    record: EndRecord = {
         "kind": "end",
         "rounds": state.round,
         "accuracy": final_accuracy(records),
         "mean_accuracy": mean_accuracy(records),
         "density": state.sparse.masks.density,
     }
+    if record["accuracy"] is None and (score := final_score(records)) is not None:
+        record["score"] = score
+    return record

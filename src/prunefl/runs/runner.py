@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prunefl.core import schedule
 from prunefl.core.network import Network
+from prunefl.core.objectives import loss_of
 from prunefl.core.state import SparseState
 from prunefl.data import Samples
 from prunefl.local.measured import write_measured
@@ -18,7 +19,7 @@ from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
 from prunefl.runs.evaluate import Evaluator
-from prunefl.runs.records import Record, RecordFile, final_accuracy, mean_accuracy, read_records
+from prunefl.runs.records import Record, RecordFile, final_accuracy, final_score, mean_accuracy, read_records
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.system.errors import PruneFLError
@@ -67,6 +68,11 @@ class Run:
     def accuracy(self) -> float | None:
         """Accuracy of this model: that of the last evaluation."""
         return final_accuracy(self.records)
+
+    @property
+    def score(self) -> float | None:
+        """The task's own metric of this model, at the last evaluation: accuracy, or what the loss is judged by."""
+        return final_score(self.records)
 
     @property
     def mean_accuracy(self) -> float | None:
@@ -133,17 +139,18 @@ def execute(
 
 
 def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator | None) -> Record:
-    """Return accuracy and test loss where this round is one to evaluate."""
+    """Return accuracy, or the task's own metric, and test loss where this round is one to evaluate."""
     if evaluator is None or outcome.round == 0 or not is_evaluated(state.round, setup.config):
         return {}
-    accuracy, loss = evaluator.evaluate(state)
+    score, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
         rate = schedule.learning_rate(state.round, setup.config)
         raise PruneFLError(
             f"training diverged in round {state.round}, rate {rate:g}: the test loss turned {loss}; lower "
             "training.learning_rate, or limit what one client can do by server.clip_norm or server.aggregate"
         )
-    return {"accuracy": accuracy, "test_loss": loss}
+    named = "accuracy" if loss_of(setup.config).metric == "accuracy" else "score"
+    return {named: score, "test_loss": loss}
 
 
 def _finished(setup: Setup, state: ServerState) -> bool:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import MutableMapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +15,13 @@ from prunefl.core import importance
 from prunefl.core.masks import Masks
 from prunefl.core.moments import Moments
 from prunefl.core.network import Template
+from prunefl.core.objectives import Loss, Tally
 from prunefl.core.state import Array, Arrays, SparseState
-from prunefl.local.backend import Batch, Penalty, Sums, Trained
+from prunefl.local.backend import Batch, Inputs, Penalty, Sums, Trained
 from prunefl.local.torch_backend.collect import collect_gradients
 from prunefl.local.torch_backend.convert import pruned_layers, sparsify
-from prunefl.local.torch_backend.losses import LOSSES
+from prunefl.local.torch_backend.inputs import as_torch_inputs, call, repeated
+from prunefl.local.torch_backend.losses import criterion_of
 from prunefl.local.torch_backend.state import load_state, state_of
 from prunefl.local.torch_backend.stepper import Stepper
 from prunefl.local.torch_backend.threads import running_threads
@@ -32,20 +35,23 @@ class TorchBackend:
         batch_shape: shape of a mini-batch; layers compute densely or sparsely, whichever is faster here at it.
         measured: break-even densities to go by, and where new ones are entered.
         optimiser: how a gradient becomes a step.
+        example: the input of one sample, where it is not a float array of this shape.
     """
 
     def __init__(
         self,
         module: nn.Module,
         template: Template,
-        loss: str,
+        loss: Loss | str,
         batch_shape: tuple[int, ...],
         measured: MutableMapping[str, float],
         optimiser: OptimiserSettings = PLAIN_SGD,
+        example: Inputs | None = None,
     ) -> None:
         self._module, self._template, self._measured = module, template, measured
-        self._criterion = LOSSES[loss]
-        self._example = torch.zeros(batch_shape)
+        self._loss = loss if isinstance(loss, Loss) else Loss(loss)
+        self._criterion = criterion_of(self._loss)
+        self._example = repeated(example, batch_shape[0]) if example is not None else torch.zeros(batch_shape)
         self._generator = torch.Generator()
         self._masks: Masks | None = None
         self._threads = 0
@@ -100,13 +106,13 @@ class TorchBackend:
         with self._adding(sums):
             for inputs, labels in batches:
                 optimiser.zero_grad()
-                logits = self.model(torch.from_numpy(inputs))
+                logits = call(self.model, as_torch_inputs(inputs))
                 loss = self._criterion(logits, torch.from_numpy(labels))
                 loss.backward()
                 if penalty is not None:
                     self._add_gradient(penalty(self.state()))
                 optimiser.step()
-                right += _count_right(logits, labels)
+                right += self._count_right(logits, labels)
                 samples += len(labels)
                 loss_sum += float(loss.detach())
         return Trained(loss_sum / len(batches), right, samples)
@@ -133,7 +139,8 @@ class TorchBackend:
         with self._adding(Sums(sums, squared=False)):
             for inputs, labels in batches:
                 self.model.zero_grad()
-                self._criterion(self.model(torch.from_numpy(inputs)), torch.from_numpy(labels)).backward()
+                outputs = call(self.model, as_torch_inputs(inputs))
+                self._criterion(outputs, torch.from_numpy(labels)).backward()
         # what BatchNorm has noted meanwhile was not training
         for buffer, before in buffers:
             buffer.copy_(before)
@@ -141,18 +148,28 @@ class TorchBackend:
 
     def evaluate(self, batch: Batch) -> tuple[int, float]:
         """Return how many samples are classified right, and the mean loss."""
-        inputs, labels = batch
+        outputs, loss = self._outputs(batch)
+        return self._count_right(outputs, batch[1]), loss
+
+    def judge(self, batch: Batch) -> tuple[Tally, float]:
+        """Return what the loss's metric adds up, and the mean loss."""
+        outputs, loss = self._outputs(batch)
+        return self._loss.judged_by.tally(outputs.numpy(), batch[1]), loss
+
+    def _outputs(self, batch: Batch) -> tuple[Tensor, float]:
+        inputs, targets = batch
         with torch.no_grad():
-            logits = self.model.eval()(torch.from_numpy(inputs))
-            return _count_right(logits, labels), float(self._criterion(logits, torch.from_numpy(labels)))
+            outputs = call(self.model.eval(), as_torch_inputs(inputs))
+            return outputs, float(self._criterion(outputs, torch.from_numpy(targets)))
+
+    def _count_right(self, logits: Tensor, labels: NDArray[Any]) -> int:
+        if self._loss.metric != "accuracy":
+            return 0
+        return int(np.count_nonzero(logits.detach().numpy().argmax(1) == labels))
 
     def threads(self, count: int) -> AbstractContextManager[None]:
         """Compute with so many threads meanwhile, in the whole process."""
         return running_threads(count)
-
-
-def _count_right(logits: Tensor, labels: NDArray[np.int64]) -> int:
-    return int(np.count_nonzero(logits.detach().numpy().argmax(1) == labels))
 
 
 def module_with(module: nn.Module, state: SparseState) -> nn.Module:

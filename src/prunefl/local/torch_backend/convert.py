@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from prunefl.core.masks import Mask
 from prunefl.local.torch_backend import layout
 from prunefl.local.torch_backend.breakeven import BreakEven, computes_sparsely, surely_sparse
+from prunefl.local.torch_backend.inputs import TorchInputs, call
 from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.masked import MaskedLayer
 from prunefl.local.torch_backend.pattern import kernels_compute
@@ -38,7 +39,7 @@ def sparsify(
     masks: Mapping[str, Tensor] | Mapping[str, Mask],
     *,
     choose: str = "auto",
-    example: Tensor | None = None,
+    example: TorchInputs | None = None,
     measured: MutableMapping[str, float] | None = None,
 ) -> nn.Module:
     """Return a copy of the model that trains only the weights that the masks keep.
@@ -115,7 +116,7 @@ def _layer_for(name: str, mask: object, layers: Mapping[str, nn.Module]) -> nn.L
     return layer
 
 
-def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int, ...]]:
+def input_sizes(model: nn.Module, example: TorchInputs) -> dict[nn.Module, tuple[int, ...]]:
     """Return the shape of what reaches each Linear and Conv2d when the example goes through the model."""
     sizes: dict[nn.Module, tuple[int, ...]] = {}
 
@@ -128,7 +129,7 @@ def input_sizes(model: nn.Module, example: Tensor) -> dict[nn.Module, tuple[int,
     try:
         # Not under fork_rng: two workers that save and restore torch's generator at once wait for each other for ever.
         with torch.no_grad():
-            model.eval()(example)
+            call(model.eval(), example)
     finally:
         for hook in hooks:
             hook.remove()

@@ -11,28 +11,35 @@ from torch import Tensor, nn
 from prunefl.core.masks import Masks
 from prunefl.core.network import Network, Template
 from prunefl.core.state import SparseState
+from prunefl.local.backend import Inputs
+from prunefl.local.torch_backend.inputs import as_torch_inputs, call
 from prunefl.local.torch_backend.state import state_of
 from prunefl.system.errors import PruneFLError
 
 
 def network_of(
-    model: nn.Module, input_shape: Sequence[int], classes: int, exclude: Iterable[str] = ("*downsample*",)
+    model: nn.Module,
+    input_shape: Sequence[int],
+    classes: int,
+    exclude: Iterable[str] = ("*downsample*",),
+    example: Inputs | None = None,
 ) -> Network:
     """Return the facts about a module with its first weights.
 
     Args:
         exclude: shell patterns of names that are never pruned.
+        example: the input of one sample, where it is not a float array of this shape.
     """
     names = prunable_names(model, exclude)
     if not names:
         raise PruneFLError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
-    uses = count_uses(model, input_shape, names)
+    uses = count_uses(model, input_shape, names, example)
     _refuse_unusual(model, uses)
     template = template_of(model, names)
     values = {name: tensor.numpy() for name, tensor in state_of(model).items()}
     first = SparseState.from_dense({n: values[n] for n in template.names}, Masks.full(template.layers))
     positions = {name: sum(each) for name, each in uses.items()}
-    return Network(template, first, positions, tuple(input_shape), classes, model)
+    return Network(template, first, positions, tuple(input_shape), classes, model, example)
 
 
 def template_of(model: nn.Module, prunable: Iterable[str]) -> Template:
@@ -70,7 +77,9 @@ def _computes_plainly(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
 
 
-def count_uses(model: nn.Module, input_shape: Sequence[int], names: Iterable[str]) -> dict[str, list[int]]:
+def count_uses(
+    model: nn.Module, input_shape: Sequence[int], names: Iterable[str], example: Inputs | None = None
+) -> dict[str, list[int]]:
     """Return for each named weight the output positions of a sample of every time that its layer is called.
 
     A position count is 1 for a linear layer and height × width of the output for a convolution, whatever its stride
@@ -90,7 +99,8 @@ def count_uses(model: nn.Module, input_shape: Sequence[int], names: Iterable[str
     handles = [hook(name) for name in found]
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            model.eval()(torch.zeros(1, *input_shape))
+            inputs = torch.zeros(1, *input_shape) if example is None else as_torch_inputs(example)
+            call(model.eval(), inputs)
     finally:
         for handle in handles:
             handle.remove()

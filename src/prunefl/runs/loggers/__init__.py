@@ -66,6 +66,7 @@ def scalars(record: Record) -> Iterator[tuple[str, float]]:
     names = {
         "loss": "train/loss",
         "accuracy": "test/accuracy",
+        "score": "test/score",
         "test_loss": "test/loss",
         "density": "model/density",
     }
