@@ -8,17 +8,17 @@ namespace coding {
 
 // The format is little-endian; so are all machines that this is built for.
 template <typename T>
-inline T load(const uint8_t *p) {
-  T value;
-  std::memcpy(&value, p, sizeof value);
-  return value;
+inline T load(const uint8_t* p) {
+    T value;
+    std::memcpy(&value, p, sizeof value);
+    return value;
 }
 
 template <typename T>
-inline void store(uint8_t *p, T value) {
-  std::memcpy(p, &value, sizeof value);
+inline void store(uint8_t* p, T value) {
+    std::memcpy(p, &value, sizeof value);
 }
 
-uint64_t xxh64(const uint8_t *data, size_t num_bytes);
+uint64_t xxh64(const uint8_t* data, size_t num_bytes);
 
 }  // namespace coding

@@ -9,8 +9,9 @@ namespace core {
 #if defined(__x86_64__) && defined(__GLIBC__)
 __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 #endif
-static void accumulate(const float *part, float weight, float *total, size_t size) {
-  for (size_t i = 0; i < size; ++i) total[i] = __builtin_fmaf(part[i], weight, total[i]);
+static void
+accumulate(const float* part, float weight, float* total, size_t size) {
+    for (size_t i = 0; i < size; ++i) total[i] = __builtin_fmaf(part[i], weight, total[i]);
 }
 
 }  // namespace core
