@@ -5,13 +5,21 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 
 .PHONY: help demo test lint bench sanitize clean
+.PHONY: test-fast coverage docs format wheel check-wheel
 
 help:
-	@echo "make demo      train the same model pruned and full-size on real digits (under three minutes)"
-	@echo "make test      run all tests"
-	@echo "make lint      check format, lint and types"
-	@echo "make bench     sparse training against dense PyTorch on this machine"
-	@echo "make sanitize  the kernels' tests under AddressSanitizer and UBSan"
+	@echo "make demo         train the same model pruned and full-size on real digits (under three minutes)"
+	@echo "make test         run all tests"
+	@echo "make test-fast    the quick ones, while you work"
+	@echo "make coverage     all tests, and which lines of Python they did not reach: build/coverage"
+	@echo "make lint         check format, lint and types"
+	@echo "make format       put Python and C++ into the house's format"
+	@echo "make docs         the site, with warnings as errors: build/site"
+	@echo "make bench        sparse training against dense PyTorch on this machine"
+	@echo "make sanitize     the kernels' tests under AddressSanitizer and UBSan"
+	@echo "make wheel        wheels in dist/: for this machine and, on Debian, for aarch64"
+	@echo "make check-wheel  install the wheel where there is no compiler and use it (Debian, root)"
+	@echo "make clean        remove .venv, build and dist"
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: make PYTHON=python3.x"; exit 1; }
@@ -19,6 +27,7 @@ $(VENV)/python:
 	touch $@
 
 $(VENV)/installed: $(VENV)/python $(SOURCES)
+	@command -v $${CXX:-c++} >/dev/null || { echo "a C++17 compiler is needed (Debian: apt install g++), or a wheel: docs/install.md"; exit 1; }
 	$(BIN)/pip install --quiet --editable ".[demo,flower,images,mlflow,onnx,parquet,tensorboard,wandb,test,lint]"
 	touch $@
 
@@ -28,9 +37,41 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/python -m pytest
 
+test-fast: $(VENV)/installed
+	$(BIN)/python -m pytest -m fast
+
+# What an extra of pyproject.toml lists, one a line; installed without building the package again.
+extra = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'], sep='\n')" \
+	| $(BIN)/pip install --quiet --requirement /dev/stdin
+
+coverage: $(VENV)/installed
+	$(call extra,coverage)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report --skip-covered --sort=miss
+
+docs: $(VENV)/installed
+	$(call extra,docs)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html"
+
+wheel: $(VENV)/installed
+	$(call extra,wheel)
+	PATH="$(abspath $(BIN)):$$PATH" tools/wheel.sh $(BIN)/python dist
+
+check-wheel: $(VENV)/installed
+	PATH="$(abspath $(BIN)):$$PATH" tools/check-wheel.sh $(BIN)/python dist
+
+format: $(VENV)/installed
+	$(BIN)/ruff format src tests examples benchmarks docs tools
+	$(call extra,format)
+	$(BIN)/clang-format -i $$(git ls-files 'src/*.cpp' 'src/*.hpp' 'src/*.inl')
+
 lint: $(VENV)/installed
-	$(BIN)/ruff format --check src tests examples benchmarks
-	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks docs tools
+	$(BIN)/ruff check src tests examples benchmarks docs tools
 	$(BIN)/mypy
 
 bench: $(VENV)/installed
@@ -42,4 +83,4 @@ sanitize: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" benchmarks/sanitize.sh $(BIN)/python
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist

@@ -36,6 +36,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[FRESH] = int(config.option.hypothesis_seed or 0)
 
 
+FAST_ROOMS = {"config", "core", "devices", "methods", "models", "system", "wire"}
+"""Rooms whose tests are quick: `make test-fast`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of quick rooms."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in FAST_ROOMS:
+            item.add_marker(pytest.mark.fast)
+
+
 def how_to_repeat(config: pytest.Config) -> str:
     """Return what to type to draw the same inputs again."""
     return f"random inputs are of seed {config.stash[FRESH]}; again: --hypothesis-seed={config.stash[FRESH]}"
