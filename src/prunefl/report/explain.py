@@ -65,7 +65,7 @@ def _on_last(record: Mapping[str, Any], note: Mapping[str, Any]) -> list[str]:
         f"After round {record['round']}, the last reconfiguration, Γ was {note['gamma']:.3g} a second: that much "
         "importance (squared gradient) a second of a round brings. A weight that might be pruned lives if it "
         "brings at least as much for the seconds that it takes.",
-        f"A round takes {note['seconds']:.2f} s by the time model, {max(0.0, note['seconds'] - spent):.2f} s of it "
+        f"A round takes {note['seconds']:.3g} s by the time model, {max(0.0, note['seconds'] - spent):.3g} s of it "
         "whatever lives: the smaller the rest is, the less another cut would save.",
     ]
 
@@ -83,7 +83,7 @@ def layers_table(run: RecordedRun, name: str = "why-layers", title: str = "What 
                 layer.removesuffix(".weight"),
                 f"{int(live.get(layer, 0)):,}",
                 f"{100 * live.get(layer, 0) / max(1, size):.1f}",
-                f"{last['seconds']:.3f}",
+                f"{last['seconds']:.3g}",
                 _ratio(last["gain"], last["seconds"]),
                 _ratio(cuts[-1][1]["lost"], cuts[-1][1]["saved"]) if cuts else NOTHING,
                 f"{cuts[-1][1]['cut']:,} in round {cuts[-1][0]['round']}" if cuts else "never",
@@ -164,7 +164,7 @@ def _round_rows(run: RecordedRun) -> Iterator[tuple[str, ...]]:
 
 def _where(cut: Mapping[str, int]) -> str:
     total = sum(max(0, count) for count in cut.values())
-    parts = (f"{n.removesuffix('.weight')} {count:,}" for n, count in cut.items() if count > total / 100)
+    parts = (f"{n.removesuffix('.weight')}: {count:,}" for n, count in cut.items() if count > total / 100)
     return ", ".join(parts) or NOTHING
 
 
