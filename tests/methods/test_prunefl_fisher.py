@@ -5,9 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from method_cases import make
+from torch.utils.data import TensorDataset
 
 from choice_oracle import exhaustive
 from prunefl.core.masks import Masks
@@ -15,6 +17,8 @@ from prunefl.core.state import SparseState
 from prunefl.core.time_model import LinearTime
 from prunefl.methods.prunefl import PruneFL
 from prunefl.methods.prunefl_fisher import FisherPruneFL
+from prunefl.runs.api import train
+from tasks import small_clients, small_config, small_data, small_model
 
 Weight = tuple[str, bool, int, int]
 """Layer, whether it lives, value, importance."""
@@ -132,3 +136,14 @@ def test_all_else_is_the_papers() -> None:
     own = {name for name in vars(FisherPruneFL) if not name.startswith("_")}
     assert own == {"name", "label", "colours", "dash", "place", "choose"}
     assert issubclass(FisherPruneFL, PruneFL)
+
+
+@pytest.mark.parametrize("method", ["prunefl", "prunefl-fisher"])
+def test_samples_of_one_class_start_nothing_and_are_pruned_once_at_the_end(method: str) -> None:
+    clients = [TensorDataset(d.tensors[0], torch.full_like(d.tensors[1], 2)) for d in small_clients()]
+    config = small_config(run={"method": method, "rounds": 2})
+    finished = train(small_model(), clients, test=small_data(40, 99), config=config)
+    initial = finished.records[1]
+    assert [segment["passes"] for segment in initial["segments"]] == [12]
+    assert initial["ended_by"] == "max_passes"
+    assert initial["density"] > 1 - config.pruning.fraction - 0.01
