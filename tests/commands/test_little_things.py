@@ -80,7 +80,7 @@ def test_both_names_of_a_network_build_the_same_one(finished: Path) -> None:
 def test_a_runs_folder_is_inspected(finished: Path) -> None:
     shown = said("inspect", finished)
     records = [json.loads(line) for line in (finished / "records.jsonl").read_text().splitlines()]
-    assert "lenet on digits with prunefl, seed 0" in " ".join(shown.split())
+    assert f"lenet on digits with {records[0]['method']}, seed 0" in " ".join(shown.split())
     assert f"finished, 3 rounds, written by prunefl {records[0]['version']}" in shown
     assert f"{records[-2]['density']:.1%}" in shown
     assert "checkpoints after rounds 2, 3" in shown
