@@ -83,6 +83,12 @@ class Network:
         """Masks in which every prunable weight lives."""
         return self.first.masks
 
+    @property
+    def left_whole(self) -> list[str]:
+        """Names of the weights, of two dimensions or more, that are trained but never pruned: embeddings and others."""
+        template = self.template
+        return [n for n, s in template.parameters.items() if len(s) > 1 and n not in template.prunable]
+
     @cached_property
     def parameters(self) -> int:
         """How many trained numbers there are."""

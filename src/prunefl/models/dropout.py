@@ -52,6 +52,11 @@ def seed_dropout(model: nn.Module, generator: torch.Generator) -> nn.Module:
             seeded = made.setdefault(module, SeededDropout(_probability(module), SWAPPED[type(module)]))
             seeded.train(module.training).generator = generator
             _replace_module_in_place(model, path, seeded)
+        elif isinstance(module, nn.MultiheadAttention) and module.dropout > 0:
+            raise PruneFLError(
+                f"model layer {path} has dropout={module.dropout} of its attention weights, must be 0: its draws could "
+                f"not be seeded (model.{path}.dropout = 0.0; dropout layers may stay)"
+            )
         elif isinstance(module, nn.modules.dropout._DropoutNd):
             kind = type(module).__name__
             raise PruneFLError(

@@ -13,6 +13,7 @@ from torch import nn
 from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
+from prunefl.core.network import Network
 from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
@@ -26,6 +27,9 @@ from prunefl.runs.records import Record
 from prunefl.runs.runner import Run, execute
 from prunefl.system.errors import PruneFLError
 from prunefl.system.locks import hold
+
+NAMED = 4
+"""Of weights that are left whole: a line is read, a list is not."""
 
 
 def train(
@@ -84,9 +88,10 @@ def run_config(
         measured: break-even densities of another run, to repeat its bits on another machine.
     """
     federation = data.load_configured(config)
-    model = models.build_configured(config, federation.classes, federation.input_shape)
-    told = None if on_begin is None else partial(on_begin, federation.spoken)
-    return _run(model, federation, config, out, resume, on_record, on_pass, measured, told)
+    usual = example_of(federation) is None and loss_of(config).objective.targets == CLASSES
+    model = models.build_configured(config, federation.classes, federation.input_shape, check_it=usual)
+    federation = with_fitting_inputs(model, federation)
+    return _run(model, federation, config, out, resume, on_record, on_pass, measured, on_begin)
 
 
 def _run(
@@ -98,7 +103,7 @@ def _run(
     on_record: Callable[[Record], bool | None] | None,
     on_pass: OnPass | None = None,
     measured: Mapping[str, float] | None = None,
-    on_begin: Callable[[int], None] | None = None,
+    on_begin: Callable[[str, int], None] | None = None,
 ) -> Run:
     check_all_targets(loss_of(config), federation)
     network = network_of(
@@ -119,4 +124,12 @@ def _run(
             Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
             watched as told,
         ):
-            return execute(setup, engine, federation.test, federation.name, folder, resume, told, on_begin)
+            begun = None if on_begin is None else partial(on_begin, f"{federation.spoken}{_whole(network)}")
+            return execute(setup, engine, federation.test, federation.name, folder, resume, told, begun)
+
+
+def _whole(network: Network) -> str:
+    """Return which weights are trained but never pruned, in words; none of biases and the like."""
+    whole = network.left_whole
+    more = f" and {len(whole) - NAMED} more" if len(whole) > NAMED else ""
+    return f"; left whole: {', '.join(whole[:NAMED])}{more}" if whole else ""

@@ -44,6 +44,10 @@ class LayerChain:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return what the modules return."""
+        first = self.links[0].layer
+        if first.is_linear and self.modules[0] is first and x.dim() != 2:
+            # tokens are samples to a linear layer: no Flatten stands before it
+            return self(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
         # Not as attributes, which nn.Module looks up slowly: a small model would notice.
         parameters = [link.layer._parameters for link in self.links]
         weights: list[nn.Parameter] = [own["weight"] for own in parameters]  # type: ignore[misc]

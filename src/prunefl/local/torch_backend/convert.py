@@ -71,7 +71,18 @@ def sparsify(
         if not arrays[name].all():
             sparse = _is_sparse(layer, arrays[name], choose, sizes, before.get(name), even)
             swaps[layer] = _pruned(layer, arrays[name], sparse)
-    return _made_aware_in_place(_swapped(dense, swaps))
+    return _made_aware_in_place(_off_fast_path(_swapped(dense, swaps)))
+
+
+def _off_fast_path(model: nn.Module) -> nn.Module:
+    """Return the model; torch's fused encoder layer, which calls no linear layers, is kept from pruned ones."""
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer) and any(
+            isinstance(part, PrunedLayer) for part in module.modules()
+        ):
+            # what torch asks before it takes that path
+            module.activation_relu_or_gelu = 0
+    return model
 
 
 def densify(model: nn.Module) -> nn.Module:

@@ -26,8 +26,6 @@ class SparseLayer(PrunedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the plain layer with zeros at pruned positions returns."""
-        if self.is_linear and x.dim() != 2:
-            return self.run(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
         if not self.is_linear and x.dim() == 3:
             return self.run(x.unsqueeze(0)).squeeze(0)
         return self.run(x)

@@ -34,8 +34,12 @@ def network_of(
     if not names:
         raise PruneFLError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
     uses = count_uses(model, input_shape, names, example)
+    # a layer that is not called itself, such as that of nn.MultiheadAttention, is left whole
+    uses = {name: used for name, used in uses.items() if used}
+    if not uses:
+        raise PruneFLError("the model calls no Linear or Conv2d layer that could be pruned")
     _refuse_unusual(model, uses)
-    template = template_of(model, names)
+    template = template_of(model, uses)
     values = {name: tensor.numpy() for name, tensor in state_of(model).items()}
     first = SparseState.from_dense({n: values[n] for n in template.names}, Masks.full(template.layers))
     positions = {name: sum(each) for name, each in uses.items()}
@@ -113,9 +117,9 @@ def _refuse_unusual(model: nn.Module, uses: dict[str, list[int]]) -> None:
     """Refuse a network whose training would not be what docs/method.md says, with the remedy."""
     for name, used in uses.items():
         if len(used) != 1:
-            how = f"is called {len(used)} times for a batch" if used else "is never called (but perhaps used)"
             raise PruneFLError(
-                f"the layer of {name} {how}, to be pruned it must be called once: add it to pruning.exclude"
+                f"the layer of {name} is called {len(used)} times for a batch, to be pruned it must be called once: "
+                "add it to pruning.exclude"
             )
     for path, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None:
