@@ -121,6 +121,16 @@ def test_the_inference_of_a_runs_own_model_is_timed(finished: Path) -> None:
     assert "leave --model and --density out" in refused("bench", "inference", finished, "--density", 0.1)
 
 
+def test_the_instruction_set_in_use_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prunefl import _kernels
+    from prunefl.commands.bench_step import spoken_kernels
+
+    assert spoken_kernels() == f"kernels {_kernels.path()}"
+    monkeypatch.setattr(_kernels, "paths", lambda: ["plain"])
+    monkeypatch.setattr(_kernels, "path", lambda: "plain")
+    assert spoken_kernels() == "kernels plain (this CPU has no faster instruction set that they know)"
+
+
 def test_nothing_to_resume_is_said(finished: Path, tmp_path: Path) -> None:
     assert "there is no run to resume in" in refused(
         "run", "digits", "--resume", "--out", tmp_path / "absent"

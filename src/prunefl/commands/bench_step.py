@@ -35,7 +35,7 @@ def step(
     if as_json:
         typer.echo(json.dumps(found))
         return
-    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}")
+    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}, {spoken_kernels()}")
     for name in ("dense", "sparse", "importance"):
         spread = f"half of them between {found[f'{name}_low_ms']:.3f} and {found[f'{name}_high_ms']:.3f}"
         typer.echo(f"  {name:<11}{found[f'{name}_ms']:>10.3f} ms   {spread}")
@@ -63,8 +63,19 @@ def layers(
         settings = {"model": model, "density": density, "threads": threads, "batch": batch}
         typer.echo(json.dumps({**settings, "layers": rows}))
         return
-    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}; milliseconds")
+    typer.echo(
+        f"{model}, density {density:.1%}, batch {batch}, threads {threads}, {spoken_kernels()}; milliseconds"
+    )
     typer.echo(f"  {'layer':<28}{'dense':>10}{'sparse':>10}{'faster':>9}")
     for row in rows:
         times = f"{row['dense_ms']:>10.3f}{row['sparse_ms']:>10.3f}{row['speedup']:>8.2f}×"
         typer.echo(f"  {row['layer']!s:<28}{times}")
+
+
+def spoken_kernels() -> str:
+    """Return which instruction set computes, and say so where it is the slow one that every CPU has."""
+    from prunefl import _kernels
+
+    name = _kernels.path()
+    slow = name == "plain" and _kernels.paths() == ["plain"]
+    return f"kernels {name}" + (" (this CPU has no faster instruction set that they know)" if slow else "")

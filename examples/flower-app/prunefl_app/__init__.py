@@ -1,0 +1,1 @@
+"""PruneFL as a Flower app."""

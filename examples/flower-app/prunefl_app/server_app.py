@@ -1,0 +1,30 @@
+"""The server's half: settings from this app's pyproject.toml, rounds from prunefl."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from prunefl import config as settings
+from prunefl.config import Config
+from prunefl.runs.federation import run
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run all rounds on the grid and leave a run's folder; {} because simulated nodes have no keys."""
+    out = Path.home() / str(context.run_config["out"])
+    folder = out / time.strftime("%Y-%m-%d-%H%M%S")
+    run(grid, config_of(context.run_config), folder, {}, resume=False)
+
+
+def config_of(given: Mapping[str, Any]) -> Config:
+    """Return the settings that Flower hands over, section.key -> value; all but the folder are prunefl's."""
+    words = [f"{key}={json.dumps(value)}" for key, value in given.items() if key != "out"]
+    return settings.override(Config(), words)
