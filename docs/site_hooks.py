@@ -18,6 +18,15 @@ FOLDER = re.compile(r"\[([^]]*)\]\([\w-]+/\)")
 """A link to a folder beside the pages, which a site does not show."""
 
 
+def on_config(config: Any) -> Any:
+    """Put pages that mkdocs.yml does not name into the menu too, so that a new one is never lost."""
+    listed = str(config.nav)
+    missing = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in listed)
+    if missing:
+        config.nav.append({"More": missing})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the reference, and a page for each file outside docs/ that a page links to."""
     for path, write in PAGES.items():
