@@ -31,7 +31,7 @@ PyObject* new_bytes(size_t num_bytes) {
     return object;
 }
 
-uint8_t* data_of(PyObject* bytes) { return reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes)); }
+uint8_t* data_of(PyObject* bytes) { return reinterpret_cast<uint8_t*>(PyBytes_AsString(bytes)); }
 
 // Joins the parts and appends their checksum: one copy, into the bytes object that is sent.
 nb::object seal(nb::list parts) {
