@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test lint bench sanitize clean
+.PHONY: help demo test test-arm64 lint bench sanitize clean
 .PHONY: test-fast coverage docs format wheel check-wheel
 
 help:
 	@echo "make demo         train the same model pruned and full-size on real digits (under three minutes)"
 	@echo "make test         run all tests"
 	@echo "make test-fast    the quick ones, while you work"
+	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian)"
 	@echo "make coverage     all tests, and which lines of Python they did not reach: build/coverage"
 	@echo "make lint         check format, lint and types"
 	@echo "make format       put Python and C++ into the house's format"
@@ -68,6 +69,11 @@ format: $(VENV)/installed
 	$(BIN)/ruff format src tests examples benchmarks docs tools
 	$(call extra,format)
 	$(BIN)/clang-format -i $$(git ls-files 'src/*.cpp' 'src/*.hpp' 'src/*.inl')
+
+# pip alone: neither torch nor the package itself is needed here.
+test-arm64: $(VENV)/python
+	$(BIN)/pip install --quiet cmake ninja
+	PATH="$(abspath $(BIN)):$$PATH" tools/arm64/test.sh $(BIN)/python
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check src tests examples benchmarks docs tools

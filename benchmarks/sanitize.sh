@@ -23,5 +23,5 @@ cxx=$(g++ -print-file-name=libstdc++.so)
 # Nothing is captured: a sanitizer ends the process, and its message would be lost. Python and torch keep memory
 # until the end: leaks are theirs. Exceptions need libstdc++ loaded beside the sanitizer.
 LD_PRELOAD="$asan $ubsan $cxx" ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 OMP_NUM_THREADS=2 \
-    PYTHONPATH="$build/package" "$python" -m pytest -p no:cacheprovider --capture=no "$here/tests/sparse" \
+    PYTHONPATH="$build/package" "$python" -m pytest -p no:cacheprovider --capture=no "$here/tests/kernels" "$here/tests/local" \
     -k "not memory and not papers_networks and not bench"

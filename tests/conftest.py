@@ -4,6 +4,7 @@ Property tests and seeded loops draw new inputs in every run of CI (CI=true); th
 `--hypothesis-seed=N` repeats them. Elsewhere the loops draw from seed 0.
 """
 
+import contextlib
 import os
 import secrets
 import sys
@@ -14,7 +15,10 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
-import torch
+
+# Before the kernels, which then share its threads. Some rooms are also tested where there is none (`make test-arm64`).
+with contextlib.suppress(ModuleNotFoundError):
+    import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -78,7 +82,28 @@ def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    torch.set_num_threads(1)
+    if "torch" in sys.modules:
+        torch.set_num_threads(1)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that uses `every_path` once for each set of instructions that this machine has."""
+    if "every_path" in metafunc.fixturenames:
+        from prunefl import _kernels
+
+        metafunc.parametrize("every_path", _kernels.paths(), indirect=True)
+
+
+@pytest.fixture
+def every_path(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Compute by one of the kernels' instruction paths; see tests/kernels/test_paths.py for how one is chosen."""
+    from prunefl import _kernels
+
+    before = _kernels.path()
+    _kernels.use_path(request.param)
+    assert _kernels.path() == request.param
+    yield request.param
+    _kernels.use_path(before)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,71 +1,113 @@
 // Sparse convolution on planes whose rows hold width x batch floats. Included by every path's file.
 // A tile of output stays in registers while all live weights of one output row and input block are applied to it.
 
-#if PRUNEFL_LANES == 8
-constexpr int TILE = 12;  // vectors: sixteen registers less the weight and a spare
-#else
-constexpr int TILE = 16;
-#endif
-// Wider tiles first pay on 32 registers; SSE2, with sixteen, runs the same code and spills a little.
+// Vectors of a tile. Sixteen registers, or wider tiles of half of 32, leave room for the weight and spare ones; 96 floats
+// are what the blocks of pattern files are made for, and larger tiles, which read larger windows, were no faster.
+constexpr int TILE = LANES == 16 ? 16 : REGISTERS == 16 ? 12 : 96 / LANES;
 
 struct TilePlace {
     int row, rows, column, vectors, tail;  // tail: lanes of the last vector that are inside the row
 };
 
-struct TileStep {
+// What one tile's function does: all output planes of a range of rows, with the weights of one input block. The loop
+// over them is inside it: a call for every plane cost a tenth of the time where a plane has fifteen weights.
+struct TileRun {
+    const float* x;
+    ptrdiff_t x_row;
+    const int32_t* start;  // of the block's rows
+    const int32_t* offset;
+    Range rows;
+    ptrdiff_t y_plane, y_row;
+    int tail;
+};
+
+struct ForwardRun : TileRun {
+    const float* value;
+    float* y;
+    const float* bias;
     bool first, relu;
 };
 
+struct GradientRun : TileRun {
+    const float* dy;
+    float* dw;
+};
+
 template <int R, int V>
-KERNEL void forward_tile(const float* __restrict x, ptrdiff_t x_row, const int32_t* __restrict offset,
-                         const float* __restrict value, int count, float* y, ptrdiff_t y_row, TileStep step,
-                         float bias, int tail) {
-    Vec sum[R][V];
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
-        const float* from = y + r * y_row + v * LANES;
-        sum[r][v] = step.first ? splat(bias) : v == V - 1 ? load_first(from, tail) : load(from);
-    }
-    for (int k = 0; k < count; k++) {
-        const float* from = x + offset[k];
-        const Vec w = splat(value[k]);
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-            sum[r][v] += w * load(from + r * x_row + v * LANES);
-    }
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
-        const Vec result = step.relu ? positive(sum[r][v]) : sum[r][v];
-        float* to = y + r * y_row + v * LANES;
-        if (v == V - 1) store_first(to, result, tail);
-        else store(to, result);
+KERNEL void forward_tile(const ForwardRun& run) {
+    const float* const x = run.x;
+    const int32_t* __restrict const offset = run.offset;
+    const float* __restrict const value = run.value;
+    const ptrdiff_t x_row = run.x_row, y_row = run.y_row;
+    const bool first = run.first, relu = run.relu;
+    const int tail = run.tail;
+    int k = run.start[run.rows.first];
+    for (int row = run.rows.first; row < run.rows.last; row++) {
+        const int end = run.start[row + 1];
+        if (k == end && !first && !relu) continue;
+        float* const y = run.y + row * run.y_plane;
+        Vec sum[R][V];
+        if (first) {
+            const Vec bias = splat(run.bias ? run.bias[row] : 0.f);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] = bias;
+        } else {
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+                const float* from = y + r * y_row + v * LANES;
+                sum[r][v] = v == V - 1 ? load_first(from, tail) : load(from);
+            }
+        }
+        for (; k < end; k++) {
+            const float* from = x + offset[k];
+            const Vec w = splat(value[k]);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
+                sum[r][v] += w * load(from + r * x_row + v * LANES);
+        }
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+            const Vec result = relu ? positive(sum[r][v]) : sum[r][v];
+            float* to = y + r * y_row + v * LANES;
+            if (v == V - 1) store_first(to, result, tail);
+            else store(to, result);
+        }
     }
 }
 
 template <int R, int V>
-KERNEL void gradient_tile(const float* __restrict x, ptrdiff_t x_row, const int32_t* __restrict offset,
-                          float* __restrict dw, int count, const float* dy, ptrdiff_t y_row, int tail) {
-    Vec g[R][V];
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
-        const float* from = dy + r * y_row + v * LANES;
-        g[r][v] = v == V - 1 ? load_first(from, tail) : load(from);
-    }
-    int k = 0;
-    for (; k + 4 <= count; k += 4) {
-        const float *xa = x + offset[k], *xb = x + offset[k + 1], *xc = x + offset[k + 2], *xd = x + offset[k + 3];
-        Vec a{}, b{}, c{}, d{};
+KERNEL void gradient_tile(const GradientRun& run) {
+    const float* const x = run.x;
+    const int32_t* __restrict const offset = run.offset;
+    float* __restrict const dw = run.dw;
+    const ptrdiff_t x_row = run.x_row, y_row = run.y_row;
+    const int tail = run.tail;
+    int k = run.start[run.rows.first];
+    for (int row = run.rows.first; row < run.rows.last; row++) {
+        const int end = run.start[row + 1];
+        if (k == end) continue;
+        const float* const dy = run.dy + row * run.y_plane;
+        Vec g[R][V];
         UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
-            const ptrdiff_t at = r * x_row + v * LANES;
-            a += g[r][v] * load(xa + at);
-            b += g[r][v] * load(xb + at);
-            c += g[r][v] * load(xc + at);
-            d += g[r][v] * load(xd + at);
+            const float* from = dy + r * y_row + v * LANES;
+            g[r][v] = v == V - 1 ? load_first(from, tail) : load(from);
         }
-        store4(dw + k, load4(dw + k) + sums_of_four(a, b, c, d));
-    }
-    for (; k < count; k++) {
-        const float* from = x + offset[k];
-        Vec a{};
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-            a += g[r][v] * load(from + r * x_row + v * LANES);
-        dw[k] += sum_of(a);
+        for (; k + 4 <= end; k += 4) {
+            const float *xa = x + offset[k], *xb = x + offset[k + 1], *xc = x + offset[k + 2],
+                        *xd = x + offset[k + 3];
+            Vec a{}, b{}, c{}, d{};
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+                const ptrdiff_t at = r * x_row + v * LANES;
+                a += g[r][v] * load(xa + at);
+                b += g[r][v] * load(xb + at);
+                c += g[r][v] * load(xc + at);
+                d += g[r][v] * load(xd + at);
+            }
+            store4(dw + k, load4(dw + k) + sums_of_four(a, b, c, d));
+        }
+        for (; k < end; k++) {
+            const float* from = x + offset[k];
+            Vec a{};
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
+                a += g[r][v] * load(from + r * x_row + v * LANES);
+            dw[k] += sum_of(a);
+        }
     }
 }
 
@@ -124,17 +166,14 @@ static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, 
         for (int t = tiles.first; t < tiles.last; t++) {
             const TilePlace p = tiling.place(t);
             const ForwardTile apply = TILES.at[p.rows][p.vectors].forward;
-            const float* from = x + p.row * x_row + p.column;
-            float* to = y.data + p.row * y.row + p.column;
             for (int b = 0; b < w.blocks; b++) {
                 const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
-                const TileStep step{b == 0, relu && b == w.blocks - 1};
-                for (int r = rows.first; r < rows.last; r++) {
-                    const int k = begin[r], count = begin[r + 1] - k;
-                    if (!count && !step.first && !step.relu) continue;
-                    apply(from, x_row, w.offset + k, w.value + k, count, to + r * y.plane, y.row, step,
-                          bias ? bias[r] : 0.f, p.tail);
-                }
+                apply({{x + p.row * x_row + p.column, x_row, begin, w.offset, rows, y.plane, y.row, p.tail},
+                       w.value,
+                       y.data + p.row * y.row + p.column,
+                       bias,
+                       b == 0,
+                       relu && b == w.blocks - 1});
             }
         }
     });
@@ -154,14 +193,11 @@ static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t
         for (int t = 0; t < tiling.count; t++) {
             const TilePlace p = tiling.place(t);
             const GradientTile apply = TILES.at[p.rows][p.vectors].gradient;
-            const float* from = x + p.row * x_row + p.column;
-            const float* g = dy.data + p.row * dy.row + p.column;
             for (int b = 0; b < w.blocks; b++) {
                 const int32_t* begin = w.start + static_cast<ptrdiff_t>(b) * w.rows;
-                for (int r = rows.first; r < rows.last; r++) {
-                    const int k = begin[r], count = begin[r + 1] - k;
-                    if (count) apply(from, x_row, w.offset + k, dw + k, count, g + r * dy.plane, dy.row, p.tail);
-                }
+                apply({{x + p.row * x_row + p.column, x_row, begin, w.offset, rows, dy.plane, dy.row, p.tail},
+                       dy.data + p.row * dy.row + p.column,
+                       dw});
             }
         }
     });
@@ -177,12 +213,14 @@ static void full_gradient_rows(const ConvPositions& w, const float* x, ptrdiff_t
         const GradientTile apply = TILES.at[p.rows][p.vectors].gradient;
         const float* from = x + p.row * x_row + p.column;
         const float* g = dy.data + p.row * dy.row + p.column;
-        for (int k = 0; k < w.per_row; k += w.block)
+        for (int k = 0; k < w.per_row; k += w.block) {
+            const int32_t start[2] = {0, least(w.block, w.per_row - k)};
             for (int r = rows.first; r < rows.last; r++) {
                 const int32_t* offset = w.offset + static_cast<ptrdiff_t>(r / (w.rows / w.groups)) * w.per_row + k;
                 float* to = dw + static_cast<ptrdiff_t>(r - rows.first) * w.per_row + k;
-                apply(from, x_row, offset, to, least(w.block, w.per_row - k), g + r * dy.plane, dy.row, p.tail);
+                apply({{from, x_row, start, offset, {0, 1}, 0, dy.row, p.tail}, g + r * dy.plane, to});
             }
+        }
     }
 }
 

@@ -2,100 +2,105 @@
 // Included by every path's file.
 
 constexpr int MOST_VECTORS = 6;  // of one activation row, kept in registers together
+constexpr int FORWARD_SETS = REGISTERS == 32 ? 4 : 2;  // of accumulators: they hide the latency of the multiply-adds
 
-struct RowStep {
-    bool first, last, relu;
-};
-
+// All rows of a range with the weights of one panel: the loop is inside, since a call for every row would cost more.
 template <int V, bool TIGHT>
-KERNEL void forward_row(const float* __restrict x, ptrdiff_t stride, const uint16_t* __restrict column,
-                        const float* __restrict value, int count, float* y, RowStep step, float bias) {
-    // Two sets of accumulators hide the latency of the multiply-adds.
-    constexpr int SETS = V <= 5 ? 2 : 1;
+KERNEL void forward_rows(const LinearWeights& w, int panel, const float* __restrict x, ptrdiff_t stride, float* y,
+                         ptrdiff_t y_stride, const float* bias, bool relu, Range rows) {
+    constexpr int SETS = V <= 5 ? FORWARD_SETS : 1;
     const ptrdiff_t ld = TIGHT ? V * LANES : stride;
-    Vec sum[SETS][V] = {};
-    UNROLL for (int v = 0; v < V; v++) sum[0][v] = step.first ? splat(bias) : load(y + v * LANES);
-    int k = 0;
-    for (; k + SETS <= count; k += SETS) {
-        UNROLL for (int s = 0; s < SETS; s++) {
-            const float* from = x + column[k + s] * ld;
-            const Vec w = splat(value[k + s]);
-            UNROLL for (int v = 0; v < V; v++) sum[s][v] += w * load(from + v * LANES);
+    const int32_t* begin = w.start + static_cast<ptrdiff_t>(panel) * w.outputs;
+    const uint16_t* __restrict const column = w.column;
+    const float* __restrict const value = w.value;
+    const bool first = panel == 0;
+    relu = relu && panel == w.panels - 1;
+    int k = begin[rows.first];
+    for (int r = rows.first; r < rows.last; r++) {
+        const int end = begin[r + 1];
+        if (k == end && !first && !relu) continue;
+        float* const to = y + r * y_stride;
+        Vec sum[SETS][V] = {};
+        if (first) {
+            const Vec start = splat(bias ? bias[r] : 0.f);
+            UNROLL for (int v = 0; v < V; v++) sum[0][v] = start;
+        } else {
+            UNROLL for (int v = 0; v < V; v++) sum[0][v] = load(to + v * LANES);
         }
-    }
-    for (; k < count; k++) {
-        const float* from = x + column[k] * ld;
-        const Vec w = splat(value[k]);
-        UNROLL for (int v = 0; v < V; v++) sum[0][v] += w * load(from + v * LANES);
-    }
-    UNROLL for (int v = 0; v < V; v++) {
-        Vec total = sum[0][v];
-        for (int s = 1; s < SETS; s++) total += sum[s][v];
-        store(y + v * LANES, step.last && step.relu ? positive(total) : total);
+        for (; k + SETS <= end; k += SETS) {
+            UNROLL for (int s = 0; s < SETS; s++) {
+                const float* from = x + column[k + s] * ld;
+                const Vec weight = splat(value[k + s]);
+                UNROLL for (int v = 0; v < V; v++) sum[s][v] += weight * load(from + v * LANES);
+            }
+        }
+        for (; k < end; k++) {
+            const float* from = x + column[k] * ld;
+            const Vec weight = splat(value[k]);
+            UNROLL for (int v = 0; v < V; v++) sum[0][v] += weight * load(from + v * LANES);
+        }
+        UNROLL for (int v = 0; v < V; v++) {
+            Vec total = sum[0][v];
+            for (int s = 1; s < SETS; s++) total += sum[s][v];
+            store(to + v * LANES, relu ? positive(total) : total);
+        }
     }
 }
 
 template <int V>
-static void forward_rows(const LinearWeights& w, const float* x, ptrdiff_t x_stride, float* y, ptrdiff_t y_stride,
-                         const float* bias, bool relu, Range rows) {
-    for (int p = 0; p < w.panels; p++) {
-        const int32_t* begin = w.start + static_cast<ptrdiff_t>(p) * w.outputs;
-        const float* from = x + static_cast<ptrdiff_t>(p) * w.panel_width * x_stride;
-        const RowStep step{p == 0, p == w.panels - 1, relu};
-        for (int r = rows.first; r < rows.last; r++) {
-            const int k = begin[r], count = begin[r + 1] - k;
-            if (!count && !step.first && !(step.last && relu)) continue;
-            const auto row = x_stride == V * LANES ? forward_row<V, true> : forward_row<V, false>;
-            row(from, x_stride, w.column + k, w.value + k, count, y + r * y_stride, step, bias ? bias[r] : 0.f);
-        }
-    }
+static void forward_panels(const LinearWeights& w, const float* x, ptrdiff_t x_stride, float* y, ptrdiff_t y_stride,
+                           const float* bias, bool relu, Range rows) {
+    const auto apply = x_stride == V * LANES ? forward_rows<V, true> : forward_rows<V, false>;
+    for (int p = 0; p < w.panels; p++)
+        apply(w, p, x + static_cast<ptrdiff_t>(p) * w.panel_width * x_stride, x_stride, y, y_stride, bias, relu, rows);
 }
 
 template <int V, bool TIGHT, bool INPUT, bool WEIGHT>
-KERNEL void backward_row(const float* __restrict x, float* __restrict dx, ptrdiff_t stride,
-                         const float* __restrict dy, const uint16_t* __restrict column,
-                         const float* __restrict value, float* __restrict dw, bool add, int count) {
+KERNEL void backward_rows(const LinearWeights& w, int panel, const float* __restrict x, float* __restrict dx,
+                          ptrdiff_t stride, const float* __restrict dy, ptrdiff_t y_stride, float* __restrict dw,
+                          bool add) {
     const ptrdiff_t ld = TIGHT ? V * LANES : stride;
-    Vec g[V];
-    UNROLL for (int v = 0; v < V; v++) g[v] = load(dy + v * LANES);
-    const auto step = [&](int k) __attribute__((always_inline)) {
-        const float* from = x + column[k] * ld;
-        float* to = dx + column[k] * ld;
-        Vec product{};
-        if (WEIGHT) {
-            product = g[0] * load(from);
-            UNROLL for (int v = 1; v < V; v++) product += g[v] * load(from + v * LANES);
+    const int32_t* begin = w.start + static_cast<ptrdiff_t>(panel) * w.outputs;
+    const uint16_t* __restrict const column = w.column;
+    const float* __restrict const value = w.value;
+    int k = begin[0];
+    for (int r = 0; r < w.outputs; r++) {
+        const int end = begin[r + 1];
+        if (k == end) continue;
+        Vec g[V];
+        UNROLL for (int v = 0; v < V; v++) g[v] = load(dy + r * y_stride + v * LANES);
+        const auto step = [&](int at) __attribute__((always_inline)) {
+            const float* from = x + column[at] * ld;
+            float* to = dx + column[at] * ld;
+            Vec product{};
+            if (WEIGHT) {
+                product = g[0] * load(from);
+                UNROLL for (int v = 1; v < V; v++) product += g[v] * load(from + v * LANES);
+            }
+            if (INPUT) {
+                const Vec weight = splat(value[at]);
+                UNROLL for (int v = 0; v < V; v++) store(to + v * LANES, load(to + v * LANES) + weight * g[v]);
+            }
+            return product;
+        };
+        for (; k + 4 <= end; k += 4) {
+            const Vec a = step(k), b = step(k + 1), c = step(k + 2), d = step(k + 3);
+            if (WEIGHT) store4(dw + k, sums_of_four(a, b, c, d) + (add ? load4(dw + k) : Vec4{}));
         }
-        if (INPUT) {
-            const Vec w = splat(value[k]);
-            UNROLL for (int v = 0; v < V; v++) store(to + v * LANES, load(to + v * LANES) + w * g[v]);
+        for (; k < end; k++) {
+            const Vec a = step(k);
+            if (WEIGHT) dw[k] = sum_of(a) + (add ? dw[k] : 0.f);
         }
-        return product;
-    };
-    int k = 0;
-    for (; k + 4 <= count; k += 4) {
-        const Vec a = step(k), b = step(k + 1), c = step(k + 2), d = step(k + 3);
-        if (WEIGHT) store4(dw + k, sums_of_four(a, b, c, d) + (add ? load4(dw + k) : Vec4{}));
-    }
-    for (; k < count; k++) {
-        const Vec a = step(k);
-        if (WEIGHT) dw[k] = sum_of(a) + (add ? dw[k] : 0.f);
     }
 }
 
 template <int V, bool INPUT, bool WEIGHT>
 static void backward_panel(const LinearWeights& w, int p, const float* x, float* dx, ptrdiff_t x_stride,
                            const float* dy, ptrdiff_t y_stride, float* dw, bool add) {
-    const int32_t* begin = w.start + static_cast<ptrdiff_t>(p) * w.outputs;
     const ptrdiff_t from = static_cast<ptrdiff_t>(p) * w.panel_width * x_stride;
-    for (int r = 0; r < w.outputs; r++) {
-        const int k = begin[r], count = begin[r + 1] - k;
-        if (!count) continue;
-        const auto row = x_stride == V * LANES ? backward_row<V, true, INPUT, WEIGHT>
-                                               : backward_row<V, false, INPUT, WEIGHT>;
-        row(x + from, INPUT ? dx + from : nullptr, x_stride, dy + r * y_stride, w.column + k, w.value + k,
-            WEIGHT ? dw + k : nullptr, add, count);
-    }
+    const auto apply = x_stride == V * LANES ? backward_rows<V, true, INPUT, WEIGHT>
+                                             : backward_rows<V, false, INPUT, WEIGHT>;
+    apply(w, p, x + from, INPUT ? dx + from : nullptr, x_stride, dy, y_stride, dw, add);
 }
 
 template <int V>
@@ -133,7 +138,7 @@ static void linear_forward(const LinearWeights& w, const float* x, ptrdiff_t x_s
         const Range rows = part_of(w.outputs, task, tasks);
         in_pieces((batch + LANES - 1) / LANES, [&](int first, int vectors) {
             const ptrdiff_t at = static_cast<ptrdiff_t>(first) * LANES;
-#define CALL(V) forward_rows<V>(w, x + at, x_stride, y + at, y_stride, bias, relu, rows)
+#define CALL(V) forward_panels<V>(w, x + at, x_stride, y + at, y_stride, bias, relu, rows)
             FOR_VECTORS(vectors, CALL)
 #undef CALL
         });

@@ -6,6 +6,8 @@
 #include <vector>
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "kernels.hpp"
@@ -18,17 +20,25 @@ namespace {
 #include "layout.hpp"
 #include "pool.hpp"
 #include "update.hpp"
+#ifdef PRUNEFL_NARROW
+#include "narrow.hpp"
+#define CHOSEN(kernel) either::kernel
+constexpr int WHOLE_LANES = narrow::LANES;
+#else
+#define CHOSEN(kernel) kernel
+constexpr int WHOLE_LANES = LANES;
+#endif
 }  // namespace
 
 extern const Kernels PRUNEFL_PATH;
 const Kernels PRUNEFL_PATH{PRUNEFL_NAME,
-                           LANES,
-                           linear_forward,
-                           linear_backward,
+                           WHOLE_LANES,
+                           CHOSEN(linear_forward),
+                           CHOSEN(linear_backward),
                            linear_full_gradient,
-                           conv_forward,
-                           conv_weight_gradient,
-                           conv_full_gradient,
+                           CHOSEN(conv_forward),
+                           CHOSEN(conv_weight_gradient),
+                           CHOSEN(conv_full_gradient),
                            transpose,
                            clear,
                            from_torch,

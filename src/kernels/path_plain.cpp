@@ -1,4 +1,4 @@
-// The kernels in vectors of 4 floats.
+// The kernels in vectors of 4 floats, with nothing but what every CPU of its kind has.
 #define PRUNEFL_PATH path_plain
 #define PRUNEFL_NAME "plain"
 #define PRUNEFL_LANES 4

@@ -6,22 +6,30 @@
 
 namespace prunefl {
 
-#if defined(__x86_64__) && !defined(PRUNEFL_PLAIN_ONLY)
+#if defined(__x86_64__)
 extern const Kernels path_avx512, path_avx2;
 #endif
+#if defined(__aarch64__)
+extern const Kernels path_neon;
+#else
 extern const Kernels path_plain;
+#endif
 
 namespace {
 
 std::vector<const Kernels*> runnable() {
     std::vector<const Kernels*> found;
-#if defined(__x86_64__) && !defined(PRUNEFL_PLAIN_ONLY)
+#if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         found.push_back(&path_avx512);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&path_avx2);
 #endif
+#if defined(__aarch64__)
+    found.push_back(&path_neon);
+#else
     found.push_back(&path_plain);
+#endif
     return found;
 }
 

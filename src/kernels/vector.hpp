@@ -9,6 +9,11 @@
 #endif
 
 constexpr int LANES = PRUNEFL_LANES;
+#if defined(__AVX512VL__) || defined(__aarch64__)
+constexpr int REGISTERS = 32;
+#else
+constexpr int REGISTERS = 16;
+#endif
 typedef float Vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t Int __attribute__((vector_size(LANES * 4)));
 typedef float LooseVec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -20,7 +25,10 @@ INLINE Vec splat(float s) { return s - Vec{}; }
 INLINE Vec positive(Vec v) { return v <= Vec{} ? Vec{} : v; }
 
 // The first `count` lanes of a vector, 0 < count <= LANES: neither reads nor writes beyond them.
-#if defined(__AVX512F__) && PRUNEFL_LANES == 16
+#if defined(__AVX512VL__) && PRUNEFL_LANES == 8
+INLINE Vec load_first(const float* p, int count) { return _mm256_maskz_loadu_ps((1u << count) - 1u, p); }
+INLINE void store_first(float* p, Vec v, int count) { _mm256_mask_storeu_ps(p, (1u << count) - 1u, v); }
+#elif defined(__AVX512F__) && PRUNEFL_LANES == 16
 INLINE Vec load_first(const float* p, int count) { return _mm512_maskz_loadu_ps((1u << count) - 1u, p); }
 INLINE void store_first(float* p, Vec v, int count) { _mm512_mask_storeu_ps(p, (1u << count) - 1u, v); }
 #elif defined(__AVX2__) && PRUNEFL_LANES == 8
@@ -46,15 +54,18 @@ INLINE void store_first(float* p, Vec v, int count) {
     if (count & 1) _mm_store_ss(p, rest);
 }
 #else
+// Lanes by constant numbers: a variable one goes through memory.
 INLINE Vec load_first(const float* p, int count) {
     if (count == LANES) return load(p);
     Vec v{};
-    for (int i = 0; i < count; i++) v[i] = p[i];
+    UNROLL for (int i = 0; i < LANES - 1; i++)
+        if (i < count) v[i] = p[i];
     return v;
 }
 INLINE void store_first(float* p, Vec v, int count) {
     if (count == LANES) return store(p, v);
-    for (int i = 0; i < count; i++) p[i] = v[i];
+    UNROLL for (int i = 0; i < LANES - 1; i++)
+        if (i < count) p[i] = v[i];
 }
 #endif
 
@@ -65,11 +76,15 @@ INLINE void store4(float* p, Vec4 v) { *reinterpret_cast<LooseVec4*>(p) = v; }
 
 // The sums of four vectors: one shuffle tree for four is three times cheaper than four trees.
 typedef float Vec8 __attribute__((vector_size(32)));
+#if defined(__aarch64__)
+INLINE Vec4 sums_of_four(Vec4 a, Vec4 b, Vec4 c, Vec4 d) { return vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)); }
+#else
 INLINE Vec4 sums_of_four(Vec4 a, Vec4 b, Vec4 c, Vec4 d) {
     const Vec4 ab = __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
     const Vec4 cd = __builtin_shufflevector(c, d, 0, 4, 2, 6) + __builtin_shufflevector(c, d, 1, 5, 3, 7);
     return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
+#endif
 #if PRUNEFL_LANES >= 8
 INLINE Vec4 sums_of_four(Vec8 a, Vec8 b, Vec8 c, Vec8 d) {
     const Vec8 ab = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +

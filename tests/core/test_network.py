@@ -1,14 +1,15 @@
 """What the core knows of a network: names, shapes, what may be pruned."""
 
 import pytest
-from torch import nn
 
 from prunefl.core.memory import Memory
 from prunefl.core.network import Template, digest_shapes
-from prunefl.local.torch_backend.network import network_of, prunable_names
 
 
 def test_biases_and_normalisation_are_never_prunable():
+    nn = pytest.importorskip("torch").nn
+    from prunefl.local.torch_backend.network import network_of, prunable_names
+
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
     assert prunable_names(model) == ["0.weight", "3.weight"]
     network = network_of(model, (1, 4, 4), 3)
@@ -20,6 +21,9 @@ def test_biases_and_normalisation_are_never_prunable():
 
 
 def test_excluded_names_are_left_out():
+    nn = pytest.importorskip("torch").nn
+    from prunefl.local.torch_backend.network import prunable_names
+
     model = nn.ModuleDict({"stem": nn.Linear(2, 2), "downsample": nn.Linear(2, 2)})
     assert prunable_names(model) == ["stem.weight"]
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ SEEDS = st.integers(0, 2**63 - 1)
 
 @given(seed=SEEDS, size=st.integers(0, 300), first=st.integers(0, 300))
 def test_a_permutation_is_torchs_and_so_is_what_is_drawn_after_it(seed, size, first):
+    torch = pytest.importorskip("torch")
     ours, theirs = Stream(seed), torch.Generator().manual_seed(seed)
     expected = torch.randperm(size, generator=theirs).numpy()
     np.testing.assert_array_equal(ours.permutation(size, first), expected[:first])
@@ -21,12 +21,14 @@ def test_a_permutation_is_torchs_and_so_is_what_is_drawn_after_it(seed, size, fi
 
 @given(seed=SEEDS, below=st.integers(1, 2**62))
 def test_integers_are_torchs(seed, below):
+    torch = pytest.importorskip("torch")
     expected = torch.randint(below, (3, 4), generator=torch.Generator().manual_seed(seed))
     np.testing.assert_array_equal(Stream(seed).integers(below, (3, 4)), expected.numpy())
 
 
 @given(seed=SEEDS)
 def test_uniform_and_normal_numbers_are_torchs(seed):
+    torch = pytest.importorskip("torch")
     ours, theirs = Stream(seed), torch.Generator().manual_seed(seed)
     np.testing.assert_array_equal(ours.uniform((2, 9)), torch.rand(2, 9, generator=theirs).numpy())
     assert ours.normal(1)[0] == pytest.approx(float(torch.randn((), generator=theirs, dtype=torch.float64)))

@@ -1,6 +1,7 @@
 """Which instructions the kernels use: the fastest that the machine has, or those that PRUNEFL_KERNELS names."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -28,8 +29,8 @@ def test_without_a_choice_the_fastest_is_taken(environment: dict[str, str]) -> N
     assert ask(**environment).stdout.strip() == _kernels.paths()[0]
 
 
-def test_every_machine_has_the_plain_path_and_it_is_the_last() -> None:
-    assert _kernels.paths()[-1] == "plain"
+def test_the_last_path_is_what_every_cpu_of_its_kind_has() -> None:
+    assert _kernels.paths()[-1] == ("neon" if platform.machine() in ("aarch64", "arm64") else "plain")
 
 
 def test_a_path_that_the_machine_has_not_is_refused_with_those_it_has() -> None:
