@@ -52,13 +52,15 @@ INLINE void clear_padding(const Placed<float>& to, int c) {
         return;
     }
     const int bottom = most(0, at.cells_h - at.pad_h - at.height), right = most(0, at.cells_w - at.pad_w - at.width);
-    memset(channel, 0, sizeof(float) * at.pad_h * at.row());
-    memset(channel + (at.cells_h - bottom) * at.row(), 0, sizeof(float) * bottom * at.row());
-    if (!at.pad_w && !right) return;
-    for (int h = at.pad_h; h < at.cells_h - bottom; h++) {
-        memset(channel + h * at.row(), 0, sizeof(float) * at.pad_w * at.lanes);
-        memset(channel + (h + 1) * at.row() - right * at.lanes, 0, sizeof(float) * right * at.lanes);
-    }
+    const ptrdiff_t beside = static_cast<ptrdiff_t>(at.pad_w + right) * at.lanes;
+    // What is right of a row and left of the next one lies in one piece, and so with what is above and below.
+    float* first = channel + at.pad_h * at.row();
+    memset(channel, 0, sizeof(float) * (first - channel + static_cast<ptrdiff_t>(at.pad_w) * at.lanes));
+    const int rows = at.cells_h - bottom - at.pad_h;
+    for (int h = 1; h < rows && beside; h++)
+        memset(first + h * at.row() - right * at.lanes, 0, sizeof(float) * beside);
+    float* last = first + rows * at.row() - right * at.lanes;
+    memset(last, 0, sizeof(float) * (channel + at.plane() - last));
 }
 
 static void clear(const Placed<float>& to, int threads) {
@@ -171,18 +173,22 @@ static void relu_backward(const float* __restrict active, float* __restrict dy, 
 }
 
 // db[c] = the sum of plane c.
+constexpr int SUMS = REGISTERS == 32 ? 4 : 1;  // at a time: an addition takes longer than a load
 static void bias_gradient(const Planes<const float>& dy, int channels, float* db, int threads) {
     run_tasks(threads > 1 ? channels : 1, threads, [&](int task) {
         const Range range = threads > 1 ? Range{task, task + 1} : Range{0, channels};
         for (int c = range.first; c < range.last; c++) {
-            Vec sum{};
+            Vec sum[SUMS] = {};
             for (int h = 0; h < dy.height; h++) {
                 const float* row = dy.data + c * dy.plane + h * dy.row;
                 int i = 0;
-                for (; i + LANES <= dy.length; i += LANES) sum += load(row + i);
-                if (i < dy.length) sum += load_first(row + i, dy.length - i);
+                for (; i + SUMS * LANES <= dy.length; i += SUMS * LANES)
+                    UNROLL for (int s = 0; s < SUMS; s++) sum[s] += load(row + i + s * LANES);
+                for (; i + LANES <= dy.length; i += LANES) sum[0] += load(row + i);
+                if (i < dy.length) sum[0] += load_first(row + i, dy.length - i);
             }
-            db[c] = sum_of(sum);
+            for (int s = 1; s < SUMS; s++) sum[0] += sum[s];
+            db[c] = sum_of(sum[0]);
         }
     });
 }

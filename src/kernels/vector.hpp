@@ -26,11 +26,21 @@ INLINE Vec positive(Vec v) { return v <= Vec{} ? Vec{} : v; }
 
 // The first `count` lanes of a vector, 0 < count <= LANES: neither reads nor writes beyond them.
 #if defined(__AVX512VL__) && PRUNEFL_LANES == 8
-INLINE Vec load_first(const float* p, int count) { return _mm256_maskz_loadu_ps((1u << count) - 1u, p); }
-INLINE void store_first(float* p, Vec v, int count) { _mm256_mask_storeu_ps(p, (1u << count) - 1u, v); }
+INLINE Vec load_first(const float* p, int count) {
+    return count == LANES ? load(p) : _mm256_maskz_loadu_ps((1u << count) - 1u, p);
+}
+INLINE void store_first(float* p, Vec v, int count) {
+    if (count == LANES) return store(p, v);
+    _mm256_mask_storeu_ps(p, (1u << count) - 1u, v);
+}
 #elif defined(__AVX512F__) && PRUNEFL_LANES == 16
-INLINE Vec load_first(const float* p, int count) { return _mm512_maskz_loadu_ps((1u << count) - 1u, p); }
-INLINE void store_first(float* p, Vec v, int count) { _mm512_mask_storeu_ps(p, (1u << count) - 1u, v); }
+INLINE Vec load_first(const float* p, int count) {
+    return count == LANES ? load(p) : _mm512_maskz_loadu_ps((1u << count) - 1u, p);
+}
+INLINE void store_first(float* p, Vec v, int count) {
+    if (count == LANES) return store(p, v);
+    _mm512_mask_storeu_ps(p, (1u << count) - 1u, v);
+}
 #elif defined(__AVX2__) && PRUNEFL_LANES == 8
 alignas(32) static const int32_t FIRST[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 INLINE Vec load_first(const float* p, int count) {
