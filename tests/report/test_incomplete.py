@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import TOTAL, write_run
 
 from prunefl.report import write_report
 from prunefl.report.curves import accuracy_figures, size_figure
@@ -15,6 +14,7 @@ from prunefl.report.runs import find_runs, read_run
 from prunefl.report.special import limit_figures
 from prunefl.report.study import Study, study
 from prunefl.report.tables import summary_table, target_tables
+from synthetic import TOTAL, write_run
 
 
 def only_first_line(folder: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_unfinished_seed_is_left_out_of_averages_and_curves(tmp_path: Path) -
     cut(tmp_path / "all" / "1", 20)
     found, expected = told(tmp_path / "all"), told(tmp_path / "two")
     assert summary_table(found) == summary_table(expected)
-    assert accuracy_figures(found.plain) == accuracy_figures(expected.plain)
+    assert accuracy_figures(found, found.plain) == accuracy_figures(expected, expected.plain)
     assert size_figure(found, found.plain) == size_figure(expected, expected.plain)
     assert heat_figures(found, found.plain) == heat_figures(expected, expected.plain)
     assert "PruneFL: seed 1 left out of the averages: unfinished" in found.notes

@@ -52,7 +52,8 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def figures(folder: Path, make: Any) -> Any:
     runs, notes = find_runs([folder])
-    return make(study(runs, (), notes).plain)
+    told = study(runs, (), notes)
+    return make(told, told.plain)
 
 
 def test_the_report_has_a_curve_beside_the_servers_and_a_table_of_the_spread(

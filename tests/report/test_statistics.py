@@ -2,7 +2,7 @@
 
 import pytest
 
-from prunefl.report.statistics import Estimate, estimate, r_squared, t_quantile
+from prunefl.report.statistics import Estimate, estimate, estimate_ratio, r_squared, spoken, t_quantile
 
 
 def test_t_quantiles_are_students() -> None:
@@ -13,11 +13,26 @@ def test_t_quantiles_are_students() -> None:
 
 def test_interval_of_three_seeds_by_hand() -> None:
     """Mean 2, standard deviation 1, so that half the interval is 4.303 / √3."""
-    assert estimate([1.0, 2.0, 3.0]) == Estimate(2.0, pytest.approx(4.303 / 3**0.5), 3)
+    assert estimate([1.0, 2.0, 3.0]) == Estimate(2.0, pytest.approx(4.303 / 3**0.5), 3, 1.0, 3.0)
 
 
-def test_one_seed_has_no_interval() -> None:
-    assert estimate([5.0]) == Estimate(5.0, None, 1)
+def test_one_seed_and_two_have_no_interval() -> None:
+    assert estimate([5.0]) == Estimate(5.0, None, 1, 5.0, 5.0)
+    assert estimate([5.0, 7.0]) == Estimate(6.0, None, 2, 5.0, 7.0)
+
+
+def test_an_estimate_is_spoken_as_far_as_it_goes() -> None:
+    assert spoken(estimate([1.0, 2.0, 3.0]), 1) == "2.0 (1.0–3.0)"
+    assert spoken(estimate([10.0, 11.0, 12.0]), 1) == "11.0 ± 2.5"
+    assert spoken(estimate([-1.0, 0.0, 1.0]), 1) == "0.0 ± 2.5"
+    assert spoken(estimate([5.0, 7.0]), 0) == "6 (5–7)"
+    assert spoken(estimate([5.0]), 0) == spoken(estimate([5.0, 5.0, 5.0]), 0) == "5"
+
+
+def test_a_ratio_is_of_each_seed_with_itself() -> None:
+    """Twice and eight times: four times on average, as sizes multiply."""
+    found = estimate_ratio([(2.0, 1.0), (40.0, 5.0)])
+    assert (found.mean, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
 
 
 def test_r_squared_of_a_hand_made_case() -> None:

@@ -49,6 +49,7 @@ WORDS: dict[str, Any] = {
     "list of texts": list[str],
     "list of integers": list[int],
     "layer → integer": dict[str, int],
+    "layer → integers": dict[str, list[int]],
     "device → text": dict[str, str],
     "client → text": dict[str, str],
     "client → two integers": dict[str, list[int]],

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned, unit_for
+from prunefl.report.axes import axes_of
+from prunefl.report.figures import SECONDS, Bars, Curve, Line, Lines, thinned
 from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import r_squared
-from prunefl.report.study import Variant
+from prunefl.report.study import Study, Variant
 
 INITIAL = "initial pruning"
 PARTS = ("compute", "upload", "download", "overhead")
@@ -28,7 +29,7 @@ def split_seconds(run: RecordedRun) -> dict[str, float]:
     }
 
 
-def split_figures(variants: Sequence[Variant]) -> list[Bars]:
+def split_figures(study: Study, variants: Sequence[Variant]) -> list[Bars]:
     """Return the whole run's time by part, and a mean round's."""
     means = [_mean([split_seconds(run) for run in variant.runs]) for variant in variants]
     rounds = [sum(len(run.rounds) for run in v.runs) / len(v.runs) for v in variants]
@@ -36,20 +37,20 @@ def split_figures(variants: Sequence[Variant]) -> list[Bars]:
         {part: value / count for part, value in mean.items() if part != INITIAL}
         for mean, count in zip(means, rounds, strict=True)
     ]
+    unit = axes_of(study)[0].unit
+    whole = [{part: value / dict(SECONDS)[unit] for part, value in mean.items()} for mean in means]
+    averaged = " Averages over seeds." if any(len(variant.runs) > 1 for variant in variants) else ""
     return [
         _bars(
-            "cost-run",
-            "Whole run",
-            "Simulated time of the whole run by part, mean over seeds.",
-            variants,
-            means,
+            "cost-run", "Whole run", f"Simulated time by what it went into.{averaged}", variants, whole, unit
         ),
         _bars(
             "cost-round",
             "One round",
-            "Simulated time of a mean round, as its slowest client sees it.",
+            f"Simulated time of an average round, as its slowest client sees it.{averaged}",
             variants,
             per_round,
+            "s",
         ),
     ]
 
@@ -59,9 +60,13 @@ def _mean(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _bars(
-    name: str, tab: str, caption: str, variants: Sequence[Variant], means: Sequence[Mapping[str, float]]
+    name: str,
+    tab: str,
+    caption: str,
+    variants: Sequence[Variant],
+    means: Sequence[Mapping[str, float]],
+    unit: str,
 ) -> Bars:
-    unit, scale = unit_for(max(sum(mean.values()) for mean in means), SECONDS)
     shown = [part for part in means[0] if any(mean[part] > 0 for mean in means)]
     return Bars(
         name=name,
@@ -70,14 +75,14 @@ def _bars(
         x_label=f"Simulated time ({unit})",
         variants=tuple(variant.key for variant in variants),
         labels=tuple(variant.label for variant in variants),
-        parts=tuple((part, tuple(mean[part] / scale for mean in means)) for part in shown),
+        parts=tuple((part, tuple(mean[part] for mean in means)) for part in shown),
         group="cost",
         tab=tab,
     )
 
 
 def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
-    """Return the seconds that rounds were charged against those predicted, with the mean error in the labels."""
+    """Return by how much rounds were charged more or less than predicted, in percent, against the prediction."""
     curves = []
     for variant in variants:
         pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
@@ -87,20 +92,21 @@ def prediction_figure(variants: Sequence[Variant]) -> Lines | None:
         return None
     pairs = [pair for variant in variants for run in variant.runs for pair in predicted_and_charged(run)]
     fit = r_squared([p for p, _ in pairs], [m for _, m in pairs])
-    largest = max(max(c.x[-1] or 0, *(y or 0 for y in c.y)) for c in curves)
-    smallest = min(min(c.x[0] or 0, *(y or 0 for y in c.y)) for c in curves)
+    ends = [min(p for p, _ in pairs), max(p for p, _ in pairs)]
     return Lines(
         name="prediction",
-        title="Predicted against charged time of a round",
-        caption="Each point is a round in which clients only trained, with masks that they had; on the line the time "
-        "model T(M) foresees exactly what the simulated clock charged. "
+        title="How far the time model is off",
+        caption="PruneFL chooses weights by T(M), its forecast of the seconds that a round takes with the masks M. "
+        "Each point is a round in which clients only trained, with masks that they had: how much longer (above the "
+        "dotted line) or shorter (below) it took on the simulated clock than T(M) had said. "
         + (f"Over these rounds of all methods R² is {fit:.4f}." if fit is not None else ""),
         x_label="Predicted by T(M) (s)",
-        y_label="Charged by the simulated clock (s)",
+        y_label="Charged beyond T(M) (%)",
         curves=tuple(curves),
-        lines=(Line("exact", [smallest, largest], [smallest, largest]),),
+        lines=(Line("as predicted", ends, [0.0, 0.0]),),
         group="prediction",
         points=True,
+        log=ends[1] > 10 * ends[0] > 0,
     )
 
 
@@ -131,6 +137,8 @@ def percent_off(pairs: Sequence[tuple[float, float]]) -> float:
 
 def _points(variant: Variant, pairs: Sequence[tuple[float, float]]) -> Curve:
     label = f"{variant.label} (off by {percent_off(pairs):.1f} %)"
-    ordered = sorted(pairs)
-    shown = [ordered[place] for place in thinned(len(ordered), 300)]
-    return Curve(variant.key, label, [p for p, _ in shown], [m for _, m in shown])
+    ordered = sorted(
+        (predicted, 100 * (charged / predicted - 1)) for predicted, charged in pairs if predicted
+    )
+    shown = [ordered[place] for place in thinned([off for _, off in ordered], 300)]
+    return Curve(variant.key, label, [p for p, _ in shown], [off for _, off in shown])

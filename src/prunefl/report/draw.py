@@ -18,7 +18,7 @@ _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creatio
 
 def draw(figure: Figure, palette: Palette, folder: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
     """Write the figure in these formats and return their paths; the same figure gives the same bytes."""
-    with _plain_style() as pyplot:
+    with plain_style() as pyplot:
         canvas, axes = pyplot.subplots(figsize=(6.4, _height(figure)), layout="constrained")
         if isinstance(figure, Lines):
             _lines(canvas, axes, figure, palette)
@@ -45,7 +45,7 @@ def _height(figure: Figure) -> float:
 
 
 @contextmanager
-def _plain_style() -> Iterator[Any]:
+def plain_style() -> Iterator[Any]:
     """Yield pyplot on a canvas without a window, with a style fit for a paper."""
     import matplotlib
 
@@ -68,22 +68,52 @@ def _plain_style() -> Iterator[Any]:
 
 
 def _lines(canvas: Any, axes: Any, figure: Lines, palette: Palette) -> None:
+    sides = [axes]
+    if figure.before:
+        # as on the page: initial pruning has a small axis of its own
+        place = axes.get_subplotspec()
+        axes.remove()
+        grid = place.subgridspec(1, 2, width_ratios=[1, 4], wspace=0.03)
+        left = canvas.add_subplot(grid[0])
+        sides = [left, canvas.add_subplot(grid[1], sharey=left)]
+    for side in sides:
+        _curves(side, figure, palette)
+    main = sides[-1]
+    main.set_xlabel(figure.x_label)
+    sides[0].set_ylabel(figure.y_label)
+    if figure.before:
+        _split_axes(sides[0], main, figure)
+    if figure.log:
+        main.set_xscale("log")
+    if _named(figure) > MOST_INSIDE:
+        handles, labels = main.get_legend_handles_labels()
+        canvas.legend(
+            handles, labels, loc="outside lower center", ncols=COLUMNS, fontsize=7.5, handlelength=2.6
+        )
+    else:
+        main.legend(fontsize=7.5, handlelength=2.6)
+
+
+def _curves(axes: Any, figure: Lines, palette: Palette) -> None:
+    named: set[str] = set()
     for curve in figure.curves:
         colour, _, dash = palette[curve.variant]
+        # the seeds of one variant share a name
+        label = curve.label if curve.label not in named else None
+        named.add(curve.label)
         if figure.points:
-            axes.plot(curve.x, curve.y, ".", color=colour, markersize=4, alpha=0.6, label=curve.label)
+            axes.plot(curve.x, curve.y, ".", color=colour, markersize=4, alpha=0.6, label=label)
             continue
-        style = (0, tuple(map(float, dash.split()))) if dash else "-"
-        drawn = "steps-post" if curve.step else "default"
-        width = 2.0 if curve.label == "PruneFL" else 1.3
         axes.plot(
             curve.x,
             curve.y,
             color=colour,
-            linestyle=style,
-            linewidth=width,
-            drawstyle=drawn,
-            label=curve.label,
+            linestyle=(0, tuple(map(float, dash.split()))) if dash else "-",
+            linewidth=2.0 if curve.label == "PruneFL" else 1.3,
+            drawstyle="steps-post" if curve.step else "default",
+            marker="o" if figure.marks else None,
+            markersize=4,
+            label=label,
         )
         if curve.low:
             step = "post" if curve.step else None
@@ -92,16 +122,22 @@ def _lines(canvas: Any, axes: Any, figure: Lines, palette: Palette) -> None:
             )
     for line in figure.lines:
         axes.plot(line.x, line.y, color="#667085", linewidth=0.9, linestyle=":", label=line.label)
-    axes.set_xlabel(figure.x_label)
-    axes.set_ylabel(figure.y_label)
-    if _named(figure) > MOST_INSIDE:
-        canvas.legend(loc="outside lower center", ncols=COLUMNS, fontsize=7.5, handlelength=2.6)
-    else:
-        axes.legend(fontsize=7.5, handlelength=2.6)
+
+
+def _split_axes(left: Any, right: Any, figure: Lines) -> None:
+    """Give initial pruning, at negative x, its own steps from 0 on, and the rounds theirs."""
+    start = min(at for curve in figure.curves for at in curve.x if at is not None)
+    left.set_xlim(start, 0)
+    right.set_xlim(left=0)
+    left.set_xticks([start, 0], ["0", f"{-start:,.0f}"])
+    left.set_xlabel(figure.before.replace(" (", "\n("), fontsize=7.5)
+    left.set_facecolor("#f4f5f7")
+    right.tick_params(labelleft=False)
+    right.spines["left"].set_visible(False)
 
 
 def _named(figure: Lines) -> int:
-    return len(figure.curves) + len(figure.lines)
+    return len({curve.label for curve in figure.curves}) + len(figure.lines)
 
 
 def _bars(axes: Any, figure: Bars) -> None:

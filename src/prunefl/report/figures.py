@@ -9,10 +9,11 @@ Numbers = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Curve:
-    """One line, with its 95 % band where several seeds allow one.
+    """One line, with its 95 % band where there are seeds enough.
 
     Attributes:
         variant: the variant's key; it gives the colour and the switch.
+        part: what sets it apart from the variant's other lines, such as "seed 1", or empty.
         low, high: the band within the bounds of what is shown, or empty.
         half: half the width of the whole 95 % interval, or empty.
         step: whether the value holds until the next point.
@@ -26,6 +27,7 @@ class Curve:
     high: Numbers = ()
     half: Numbers = ()
     step: bool = False
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Lines:
         name: file name without ending, unique in a report.
         tab: short name where several figures share a place, or empty.
         group: figures of one group share a place in the page.
+        before: name of the small axis of its own on which points at negative x lie, or empty.
+        bounds: the whole range that y can have, which a reader may choose instead of one that fits; or empty.
+        log: whether x is drawn logarithmically at first.
+        marks: whether each point is marked on its curve.
     """
 
     name: str
@@ -57,6 +63,10 @@ class Lines:
     group: str = ""
     tab: str = ""
     points: bool = False
+    before: str = ""
+    bounds: tuple[float, ...] = ()
+    log: bool = False
+    marks: bool = False
     kind: str = "lines"
 
 
@@ -95,7 +105,23 @@ class Heat:
 Figure = Lines | Bars | Heat
 
 
-def thinned(count: int, most: int) -> list[int]:
+def thinned(values: Sequence[float], most: int) -> list[int]:
+    """Return at most `most` places of the values: ends, and of every stretch between its lowest and its highest.
+
+    Evenly spread places would miss the one round in which a run fell apart.
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    stretches = most // 2 - 1
+    kept = {0, len(values) - 1}
+    for stretch in range(stretches):
+        start, end = (1 + (len(values) - 2) * at // stretches for at in (stretch, stretch + 1))
+        inside = range(start, end)
+        kept |= {min(inside, key=values.__getitem__), max(inside, key=values.__getitem__)}
+    return sorted(kept)
+
+
+def spread(count: int, most: int) -> list[int]:
     """Return at most `most` places among `count`, evenly spread, the first and last included."""
     if count <= most:
         return list(range(count))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 from prunefl.report.tables import Table
 
@@ -10,29 +11,36 @@ _LATEX |= {"^": r"\^{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "²": "$^2$"
 
 
 def to_csv(table: Table) -> str:
-    """Return the table with one header line; numbers with their ± in a column of their own."""
-    split = [any(" ± " in row[place] for row in table.rows) for place in range(len(table.columns))]
-    header = [
-        cell
-        for place, name in enumerate(table.columns)
-        for cell in ([name, f"{name} ±"] if split[place] else [name])
-    ]
+    """Return the table with one header line; what stands beside a number has columns of its own."""
+    beside = [[row[place] for row in table.rows] for place in range(len(table.columns))]
+    has_half = [any(" ± " in cell for cell in cells) for cells in beside]
+    has_range = [place > 0 and any(map(_RANGE.search, cells)) for place, cells in enumerate(beside)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    header = []
+    for place, name in enumerate(table.columns):
+        header += [name, *([f"{name} ±"] if has_half[place] else [])]
+        header += [f"{name}, lowest", f"{name}, highest"] if has_range[place] else []
     writer.writerow(header)
     for row in table.rows:
         writer.writerow(
-            [cell for place, value in enumerate(row) for cell in _cells(value, split[place], place)]
+            [part for place, cell in enumerate(row) for part in _parts(cell, place, has_half, has_range)]
         )
     return text.getvalue()
 
 
-def _cells(value: str, split: bool, place: int) -> list[str]:
+_RANGE = re.compile(r" \(([^()–]+)–([^()–]+)\)$")
+
+
+def _parts(cell: str, place: int, has_half: list[bool], has_range: list[bool]) -> list[str]:
+    """Return a cell's number, half its interval, and its range, as far as its column has them."""
     if place == 0:
-        return [value]
-    plain = "" if value == "–" else value.replace(",", "")
-    mean, _, half = plain.partition(" ± ")
-    return [mean, half] if split else [mean]
+        return [cell]
+    plain = "" if cell == "–" else cell.replace(",", "")
+    ends = _RANGE.search(plain)
+    mean, _, half = _RANGE.sub("", plain).partition(" ± ")
+    found = [mean, *([half] if has_half[place] else [])]
+    return found + (list(ends.groups() if ends else ("", "")) if has_range[place] else [])
 
 
 def to_markdown(table: Table) -> str:

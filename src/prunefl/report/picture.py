@@ -4,6 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from prunefl.methods import label_method
+from prunefl.report.curves import capital
+from prunefl.report.draw import plain_style
+from prunefl.report.figures import SECONDS, unit_for
+from prunefl.report.headline import title_of
+from prunefl.report.layers import describe_layer
+from prunefl.report.palette import method_colours
 from prunefl.runs.records import evaluations, metric_of, score_of
 
 Record = dict[str, Any]
@@ -24,46 +31,58 @@ def draw_run(records: Sequence[Record], folder: Path) -> list[Path]:
 def draw_comparison(
     runs: Sequence[tuple[str, Sequence[Record]]], folder: Path, name: str = "comparison.png"
 ) -> Path:
-    """Write accuracy against simulated time and against wall time, one curve a run."""
-    from matplotlib.figure import Figure
+    """Write accuracy, or the task's own metric, against simulated time and against wall time, one curve a run."""
+    metric = metric_of(runs[0][1])
+    with plain_style():
+        from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for label, records in runs:
-        tested = list(evaluations(records))
-        metric = metric_of(records)
-        scores = [(100 if metric.percent else 1) * (score_of(record) or 0.0) for record in tested]
-        left.plot([r["total"]["seconds"] / 3600 for r in tested], scores, label=label, linewidth=1.8)
-        right.plot([r["total"]["wall_seconds"] for r in tested], scores, label=label, linewidth=1.8)
-        left.set(ylabel=metric.words + (" (%)" if metric.percent else ""))
-    left.set(xlabel="simulated time (hours)")
-    right.set(xlabel="wall time (seconds)")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.set_xlim(left=0)
-        axes.spines[["top", "right"]].set_visible(False)
-    left.legend(frameon=False, loc="lower right")
-    return _saved(figure, folder / name)
+        figure = Figure(figsize=(9, 3.7), layout="constrained")
+        figure.suptitle(
+            f"{capital(metric.words)} of {title_of(runs[0][1][0])}",
+            x=0.01,
+            ha="left",
+            fontsize=11,
+            fontweight="bold",
+        )
+        sides = figure.subplots(1, 2, sharey=True)
+        for axes, key, words in zip(sides, ("seconds", "wall_seconds"), ("Simulated", "Wall"), strict=True):
+            last = [r["total"][key] for _, records in runs for r in records if r["kind"] == "round"]
+            unit, scale = unit_for(max(last), SECONDS)
+            for method, records in runs:
+                tested = list(evaluations(records))
+                scores = [(100 if metric.percent else 1) * (score_of(record) or 0.0) for record in tested]
+                x = [record["total"][key] / scale for record in tested]
+                axes.plot(
+                    x, scores, label=label_method(method), color=method_colours(method)[0], linewidth=1.8
+                )
+            axes.set_xlabel(f"{words} time ({unit})")
+            axes.set_xlim(left=0)
+        sides[0].set_ylabel(f"Test {metric.words}" + (" (%)" if metric.percent else ""))
+        if len(runs) > 1:
+            sides[0].legend(loc="lower right")
+        return _saved(figure, folder / name)
 
 
 def _draw_density(records: Sequence[Record], folder: Path) -> Path:
     """Write the density of each layer against rounds; a change is a step."""
-    from matplotlib.figure import Figure
-
-    sizes = records[0]["layers"]
+    header = records[0]
     changes = [record for record in records if "live" in record]
     last = max(record["round"] for record in records if record["kind"] == "round")
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for name, size in sizes.items():
-        points = [(record.get("round", 0), 100 * record["live"][name] / size) for record in changes]
-        points.append((last, points[-1][1]))
-        axes.step(*zip(*points, strict=True), where="post", label=name.removesuffix(".weight"), linewidth=1.6)
-    axes.set(xlabel="round", ylabel="density (%)", ylim=(0, 102))
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small", title="layer", loc="center left", bbox_to_anchor=(1, 0.5))
-    return _saved(figure, folder / "density.png")
+    with plain_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 3.7), layout="constrained")
+        axes = figure.subplots()
+        for name, size in header["layers"].items():
+            points = [(record.get("round", 0), 100 * record["live"][name] / size) for record in changes]
+            points.append((last, points[-1][1]))
+            label = describe_layer(name, header.get("shapes", {}).get(name, ()))
+            axes.step(*zip(*points, strict=True), where="post", label=label, linewidth=1.8)
+        axes.set(xlabel="Round", ylabel="Live weights of the layer (%)", ylim=(0, 102), xlim=(0, last))
+        method = label_method(str(header.get("method", "run")))
+        axes.set_title(f"Density by layer: {method}, {title_of(header)}", loc="left", fontweight="bold")
+        axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+        return _saved(figure, folder / "density.png")
 
 
 def _saved(figure: Any, path: Path) -> Path:

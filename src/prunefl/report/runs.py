@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from prunefl.runs.records import final_score
 from prunefl.system.errors import PruneFLError
 
 LARGEST_FILE = 1 << 30
@@ -51,6 +52,11 @@ class RecordedRun:
         return int(self.header["seed"])
 
     @property
+    def delivered(self) -> float | None:
+        """Return the accuracy, or the task's own metric, of the model that the run delivers, or None without one."""
+        return final_score(self.rounds)
+
+    @property
     def planned(self) -> int:
         """Return how many rounds the run is to have."""
         return int(self.config.get("run", {}).get("rounds", self.rounds[-1]["round"]))
@@ -84,7 +90,9 @@ def without_records(folders: Iterable[Path]) -> Iterator[RecordedRun]:
     """Yield what runs were made for and with, before a record is read; damaged folders are left to the report."""
     for folder in folders:
         try:
-            yield RecordedRun(folder, {}, None, (), _config(folder / "config.toml"), variant=_variant(folder))
+            yield RecordedRun(
+                folder, {}, None, (), read_config(folder / "config.toml"), variant=read_variant(folder)
+            )
         except PruneFLError:
             continue
 
@@ -111,12 +119,12 @@ def read_run(folder: Path) -> RecordedRun:
     if header.get("kind") != "run" or not isinstance(header.get("seed"), int) or "method" not in header:
         raise PruneFLError(f"{file}: its first line is not a readable record of kind 'run'")
     rounds = _rounds(records)
-    config = _config(folder / "config.toml")
+    config = read_config(folder / "config.toml")
     finished = any(record["kind"] == "end" for record in records)
     if not finished:
         notes.append(f"unfinished: {len(rounds)} of {config.get('run', {}).get('rounds', '?')} rounds")
     initial = next((record for record in records if record["kind"] == "initial"), None)
-    return RecordedRun(folder, header, initial, rounds, config, finished, _variant(folder), tuple(notes))
+    return RecordedRun(folder, header, initial, rounds, config, finished, read_variant(folder), tuple(notes))
 
 
 def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -130,7 +138,7 @@ def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 record = None
-            if not isinstance(record, dict) or not _whole(record):
+            if not isinstance(record, dict) or not is_whole(record):
                 used = f"the {len(records)} records before it are used"
                 return records, [
                     f"line {number} is damaged; {used}; to have the rest, delete the folder and run it again"
@@ -139,7 +147,7 @@ def _records(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return records, []
 
 
-def _whole(record: Mapping[str, Any]) -> bool:
+def is_whole(record: Mapping[str, Any]) -> bool:
     """Return whether a record has what the report reads of it, and numbers where it expects them."""
     kind = record.get("kind")
     tables = (record.get(key, {}) for key in ("layers", "live", "seconds"))
@@ -222,7 +230,8 @@ def _rounds(records: Iterable[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     return tuple(rounds[number] for number in sorted(rounds))
 
 
-def _config(file: Path) -> Mapping[str, Any]:
+def read_config(file: Path) -> Mapping[str, Any]:
+    """Return the tables of a run's config; none where there is no file."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -231,7 +240,7 @@ def _config(file: Path) -> Mapping[str, Any]:
         raise PruneFLError(f"{file}: not valid TOML: {error}") from error
 
 
-def _variant(folder: Path) -> Mapping[str, Any]:
+def read_variant(folder: Path) -> Mapping[str, Any]:
     file = folder / VARIANT_FILE
     if not file.is_file():
         return {}

@@ -6,12 +6,21 @@ from dataclasses import replace
 
 from prunefl.config.settings import flat
 from prunefl.methods import finds_density
-from prunefl.report.curves import accuracy_figures, curve_of, limit_lines, size_figure
-from prunefl.report.figures import COUNT, SECONDS, Curve, Lines, file_name, unit_for
+from prunefl.report.axes import axes_of
+from prunefl.report.curves import (
+    EACH,
+    accuracy_figures,
+    capital,
+    curve_of,
+    judged_by,
+    limit_lines,
+    seeds_caption,
+    size_figure,
+)
+from prunefl.report.figures import COUNT, Curve, Lines, file_name, unit_for
 from prunefl.report.runs import RecordedRun
 from prunefl.report.statistics import estimate
 from prunefl.report.study import Study, Variant, label_of
-from prunefl.runs.records import final_accuracy
 
 LIMITS = ("pruning.density_limit", "pruning.density_target")
 Measure = Callable[[RecordedRun], float | None]
@@ -23,7 +32,8 @@ def lottery_figures(study: Study) -> list[Lines]:
     rivals = [v for v in study.plain if v.method in ("conventional", "snip", "synflow")]
     if not tickets:
         return []
-    by_round = accuracy_figures([*tickets, *(v for v in rivals if v not in tickets)], "lottery")[1]
+    shown = [*tickets, *(v for v in rivals if v not in tickets)]
+    by_round = accuracy_figures(study, shown, "lottery")[1]
     caption = "The final mask trained again from its first weights, and from another seed's."
     return [replace(by_round, title="Is the final mask a lottery ticket?", caption=caption, tab="")]
 
@@ -34,7 +44,7 @@ def snip_figures(study: Study) -> list[Lines]:
     if len(snips) < 2:
         return []
     finders = [variant for variant in study.plain if finds_density(variant.method)]
-    figures = accuracy_figures([*finders, *snips], "snip-densities", "SNIP at several densities")
+    figures = accuracy_figures(study, [*finders, *snips], "snip-densities", "SNIP at several densities")
     return figures[:2]
 
 
@@ -52,7 +62,9 @@ def limit_figures(study: Study) -> list[Lines]:
         for variant in limited
         for line in limit_lines(_limits(variant), variant.runs[0].planned, total, scale)
     ]
-    accuracy = accuracy_figures(shown, "limited-accuracy", "Accuracy with limited and targeted size")[0]
+    accuracy = accuracy_figures(study, shown, "limited-accuracy", "Accuracy with limited and targeted size")[
+        0
+    ]
     return [
         replace(size, lines=tuple(lines), group="limited", tab="Size"),
         replace(accuracy, group="limited", tab="Accuracy"),
@@ -72,23 +84,25 @@ def sweep_figures(study: Study) -> list[Lines]:
     for key in sorted({key for variant in swept for key in variant.settings}):
         over = [v for v in swept if isinstance(v.settings.get(key), int | float)]
         if len(over) > 1:
-            figures += _sweep(key, over)
+            figures += _sweep(study, key, over)
     return figures
 
 
-def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
-    longest = max(float(run.rounds[-1]["total"]["seconds"]) for v in variants for run in v.runs)
-    unit, scale = unit_for(longest, SECONDS)
+def _sweep(study: Study, key: str, variants: Sequence[Variant]) -> list[Lines]:
+    time = axes_of(study)[0]
+    metric = judged_by(variants)
+    judged = f"Final {metric.words}" + (" (%)" if metric.percent else "")
     measures: tuple[tuple[str, str, Measure], ...] = (
-        ("Accuracy", "Final accuracy (%)", _final_percent),
+        (capital(metric.words), judged, _final(100.0 if metric.percent else 1.0)),
         ("Density", "Final density (%)", lambda run: 100 * float(run.rounds[-1]["density"])),
-        ("Time", f"Simulated time ({unit})", lambda run: float(run.rounds[-1]["total"]["seconds"]) / scale),
+        ("Time", time.label, lambda run: time.cost(run.rounds[-1])),
     )
+    values = [float(variant.settings[key]) for variant in variants]
     return [
         Lines(
-            name=f"sweep-{file_name(key)}-{tab.lower()}",
-            title=f"Sweep of {key}",
-            caption="Mean over seeds; the band is the 95 % confidence interval.",
+            name=f"sweep-{file_name(key)}-{file_name(tab)}",
+            title=f"{y_label.partition(' (')[0]} against {key}",
+            caption=seeds_caption(variants).replace(EACH, "Means of two seeds."),
             x_label=key,
             y_label=y_label,
             curves=tuple(
@@ -98,14 +112,16 @@ def _sweep(key: str, variants: Sequence[Variant]) -> list[Lines]:
             ),
             group=f"sweep-{key}",
             tab=tab,
+            bounds=(0.0, 100.0) if "%" in y_label else (),
+            log=min(values) > 0 and max(values) >= 10 * min(values),
+            marks=True,
         )
         for tab, y_label, measure in measures
     ]
 
 
-def _final_percent(run: RecordedRun) -> float | None:
-    accuracy = final_accuracy(run.rounds)
-    return None if accuracy is None else 100 * accuracy
+def _final(factor: float) -> Measure:
+    return lambda run: None if run.delivered is None else factor * run.delivered
 
 
 def _most(y_label: str) -> float:

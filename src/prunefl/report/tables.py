@@ -1,18 +1,19 @@
 """The report's tables: what they say. How they are written is in `formats`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from prunefl.core.objectives import Metric
+from prunefl.report.axes import Cost, axes_of
 from prunefl.report.costs import EVALUATION, INITIAL, PARTS, percent_off, predicted_and_charged, split_seconds
-from prunefl.report.curves import AXES, Cost, judged_by
-from prunefl.report.figures import unit_for
-from prunefl.report.layers import densities_at, layer_sizes
+from prunefl.report.curves import judged_by
+from prunefl.report.layers import densities_at, layer_label, layer_sizes
 from prunefl.report.runs import RecordedRun
-from prunefl.report.statistics import Estimate, estimate
+from prunefl.report.statistics import Estimate, digits_for, estimate, spoken
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import cost_to_reach, final_accuracy, final_score, mean_accuracy
+from prunefl.runs.records import cost_to_reach, mean_accuracy
 
 
 @dataclass(frozen=True)
@@ -31,46 +32,83 @@ class Table:
     best: frozenset[tuple[int, int]] = frozenset()
 
 
-def spoken(value: Estimate, digits: int = 2) -> str:
-    """Return '85.07 ± 0.31', or '85.07' for a single seed."""
-    return f"{value.mean:,.{digits}f}" + (f" ± {value.half:,.{digits}f}" if value.half is not None else "")
+SEEDS = "± is the 95 % confidence interval over seeds; (a–b) is their range, where two or scattered ones allow none."
 
 
 def summary_table(study: Study) -> Table:
-    """Return each variant's final accuracy, density and whole cost."""
-    units = [unit_for(_largest(study, cost), kinds) for _, _, kinds, cost in AXES]
-    names = ("Simulated time", "", "Bytes", "FLOPs per client", "Wall time")
-    shown = [place for place in range(len(AXES)) if names[place]]
-    rows, finals, metric = [], {}, judged_by(study.variants)
-    words = "Accuracy (%)" if metric.name == "accuracy" else metric.words + (" (%)" if metric.percent else "")
-    for number, variant in enumerate(study.variants):
-        score = _over_seeds(variant, lambda run: final_score(run.rounds))
-        if score and variant.finished:
-            finals[number] = score.mean if metric.higher else -score.mean
-        density = _over_seeds(variant, lambda run: 100 * float(run.rounds[-1]["density"]))
-        costs = [_over_seeds(variant, _whole_cost(AXES[p][3], units[p][1])) for p in shown]
-        mean = _over_seeds(variant, lambda run: mean_accuracy(run.rounds))
-        judged = _percent(score) if metric.percent else (spoken(score, 4) if score else "–")
-        cells = [judged, _percent(mean), spoken(density, 1) if density else "–"]
-        cells += [spoken(cost, 2) if cost else "–" for cost in costs]
-        rows.append((variant.label, str(len(variant.runs)), *cells))
-    costs_named = [f"{names[p]} ({units[p][0]})" for p in shown]
-    return Table(
-        "summary",
-        "Final accuracy and cost",
-        "Accuracy, or the task's own metric, is that of the model delivered, at the last evaluation; the mean accuracy "
-        "over the last tenth of the evaluations stands beside it. ± is the 95 % confidence interval over seeds. "
-        "Costs are of the whole run, initial pruning included.",
-        ("Method", "Seeds", words, "Mean accuracy of last tenth (%)", "Density (%)", *costs_named),
-        tuple(rows),
-        frozenset((place, 2) for place in finals if finals[place] == max(finals.values())),
+    """Return each variant's final accuracy, or the task's own metric, density and whole cost."""
+    axes = [axis for axis in axes_of(study) if axis.unit]
+    metric = judged_by(study.variants)
+    factor, digits, unit = (100.0, 2, " (%)") if metric.percent else (1.0, 4, "")
+    finals = [_over_seeds(v, lambda run: _times(factor, run.delivered)) for v in study.variants]
+    averages = [_over_seeds(v, lambda run: _times(100.0, mean_accuracy(run.rounds))) for v in study.variants]
+    density = [_over_seeds(v, lambda run: 100 * float(run.rounds[-1]["density"])) for v in study.variants]
+    costs = [[_over_seeds(v, _whole_cost(axis.cost)) for v in study.variants] for axis in axes]
+    finished = [e.mean for v, e in zip(study.variants, finals, strict=True) if e and v.finished]
+    best = (max if metric.higher else min)(finished, default=0.0)
+    return _without_empty(
+        Table(
+            "summary",
+            f"Final {metric.words} and cost",
+            f"Final {metric.words} is that of the model which the run delivers, the last that was evaluated. "
+            f"Costs are of the whole run, initial pruning included. {SEEDS if _several(study) else ''}".strip(),
+            (
+                "Method",
+                "Seeds",
+                f"Final {metric.words}{unit}",
+                "Average over the last tenth of evaluations (%)",
+                "Density (%)",
+                *(f"{axis.name.replace(', all clients', '')} ({axis.unit})" for axis in axes),
+            ),
+            tuple(
+                (variant.label, str(len(variant.runs)), *cells)
+                for variant, *cells in zip(
+                    study.variants,
+                    _cells(finals, digits),
+                    _cells(averages, 2),
+                    _cells(density, 1),
+                    *map(_cells, costs),
+                    strict=True,
+                )
+            ),
+            frozenset(
+                (place, 2)
+                for place, e in enumerate(finals)
+                if e and study.variants[place].finished and e.mean == best
+            ),
+        )
     )
 
 
-def _percent(share: Estimate | None) -> str:
-    if share is None:
-        return "–"
-    return spoken(Estimate(100 * share.mean, share.half and 100 * share.half, 0))
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
+
+
+def _several(study: Study) -> bool:
+    return any(len(variant.runs) > 1 for variant in study.variants)
+
+
+def _cells(values: Sequence[Estimate | None], digits: int | None = None) -> list[str]:
+    """Return a column; with three significant digits unless told."""
+    if digits is None:
+        digits = digits_for(max((e.mean for e in values if e), default=0.0))
+    return [spoken(value, digits) if value else "–" for value in values]
+
+
+def _without_empty(table: Table) -> Table:
+    """Return the table without columns in which no row has anything but nothing or zero."""
+    kept = [
+        place
+        for place in range(len(table.columns))
+        if not place or any(any(digit in row[place] for digit in "123456789") for row in table.rows)
+    ]
+    places = {old: new for new, old in enumerate(kept)}
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
+        best=frozenset((row, places[place]) for row, place in table.best if place in places),
+    )
 
 
 def clients_table(study: Study) -> Table | None:
@@ -89,8 +127,8 @@ def clients_table(study: Study) -> Table | None:
     return Table(
         "clients",
         "Accuracy at the clients",
-        "The last evaluation on samples that clients hold out and never train on; ± is the 95 % confidence interval "
-        "over seeds. The worst tenth is the mean over the tenth of the clients at which accuracy is lowest.",
+        "The last evaluation on samples that clients hold out and never train on. The worst tenth is the average over "
+        f"the tenth of the clients at which accuracy is lowest. {SEEDS if _several(study) else ''}".strip(),
         (
             "Method",
             "Clients",
@@ -143,12 +181,8 @@ def _spread(found: Mapping[str, Any]) -> tuple[float, ...]:
     return found["accuracy"], found["client_accuracy"], found["worst_tenth"], median(each), each[-1]
 
 
-def _largest(study: Study, cost: Cost) -> float:
-    return max(cost(run.rounds[-1]) for variant in study.variants for run in variant.runs)
-
-
-def _whole_cost(cost: Cost, scale: float) -> Callable[[RecordedRun], float | None]:
-    return lambda run: cost(run.rounds[-1]) / scale
+def _whole_cost(cost: Cost) -> Callable[[RecordedRun], float | None]:
+    return lambda run: cost(run.rounds[-1])
 
 
 def _over_seeds(variant: Variant, measure: Callable[[RecordedRun], float | None]) -> Estimate | None:
@@ -160,7 +194,7 @@ def default_targets(study: Study) -> list[float]:
     """Return the two highest tenths (or twentieths, of a weak result) below the best final accuracy."""
     if judged_by(study.variants).name != "accuracy":
         return sorted({float(study.config.get("run", {}).get("target_score", 0.0))} - {0.0})
-    finals = [final_accuracy(run.rounds) or 0.0 for v in study.variants for run in v.runs]
+    finals = [run.delivered or 0.0 for v in study.variants for run in v.runs]
     step = 10 if max(finals) > 0.25 else 5
     highest = int(100 * max(finals) - 0.5) // step * step
     asked = [float(study.config.get("run", {}).get("target_accuracy", 0.0))]
@@ -172,20 +206,23 @@ def target_tables(study: Study, targets: Sequence[float]) -> list[Table]:
     return [_target_table(study, target) for target in targets]
 
 
+def spoken_goal(metric: Metric, target: float) -> str:
+    """Return what is to be reached: '80 % accuracy', 'perplexity 12'."""
+    return f"{100 * target:g} % {metric.words}" if metric.percent else f"{metric.words} {target:g}"
+
+
 def _target_table(study: Study, target: float) -> Table:
     metric = judged_by(study.variants)
     reached = {
         variant.key: [r for run in variant.runs if (r := cost_to_reach(run.rounds, target, metric))]
         for variant in study.variants
     }
-    goal = f"{100 * target:g} % {metric.words}" if metric.percent else f"{metric.words} {target:g}"
     columns, cells, best = [], [], set()
-    for place in (1, 0, 2, 3):
-        _, axis, kinds, cost = AXES[place]
-        means = {key: estimate(list(map(cost, rs))) for key, rs in reached.items() if rs}
-        unit, scale = unit_for(max((e.mean for e in means.values()), default=0.0), kinds)
-        columns.append(f"{axis} ({unit})" if unit else axis)
-        cells.append([_reached_cell(means.get(v.key), scale, 0 if place == 1 else 2) for v in study.variants])
+    axes = axes_of(study)
+    for axis in (axes[1], axes[0], axes[2], axes[3]):
+        means = {key: estimate(list(map(axis.cost, rs))) for key, rs in reached.items() if rs}
+        columns.append(axis.label)
+        cells.append(_cells([means.get(v.key) for v in study.variants], None if axis.unit else 0))
         # where a seed did not arrive, the mean is one of lucky seeds
         sure = {n: means[v.key].mean for n, v in enumerate(study.variants) if _all_reached(v, reached[v.key])}
         best |= {(place, len(columns) + 1) for place in sure if sure[place] == min(sure.values())}
@@ -195,9 +232,10 @@ def _target_table(study: Study, target: float) -> Table:
     ]
     return Table(
         f"target-{100 * target:g}".replace(".", "_"),
-        f"Cost to reach {goal}",
-        "Until the first evaluation that is as good as the target; mean ± 95 % interval over the seeds that did. "
-        "Time counts the slowest client of each round, bytes all clients, FLOPs one client.",
+        f"Cost to reach {spoken_goal(metric, target)}",
+        "Until the first evaluation that is as good as the target; averages over the seeds that did. "
+        "Time counts the slowest client of each round, bytes all clients, FLOPs one client. "
+        f"{SEEDS if _several(study) else ''}".strip(),
         ("Method", "Seeds that reached it", *columns),
         tuple(rows),
         frozenset(best),
@@ -208,48 +246,48 @@ def _all_reached(variant: Variant, reached: Sequence[object]) -> bool:
     return variant.finished and len(reached) == len(variant.runs)
 
 
-def _reached_cell(value: Estimate | None, scale: float, digits: int) -> str:
-    if value is None:
-        return "–"
-    half = value.half / scale if value.half is not None else None
-    return spoken(Estimate(value.mean / scale, half, value.count), digits)
-
-
 def layer_table(study: Study) -> Table:
     """Return each layer's density at the end."""
     sizes = layer_sizes(study)
     last = [densities_at(variant, -1, sizes) for variant in study.variants]
     rows = [
-        (name.removesuffix(".weight"), f"{size:,}", *(f"{100 * column[place]:.1f}" for column in last))
+        (layer_label(study, name), f"{size:,}", *(f"{100 * column[place]:.1f}" for column in last))
         for place, (name, size) in enumerate(sizes.items())
     ]
     return Table(
         "layers",
         "Density of each layer at the end (%)",
-        "Live share of the layer's weights after the last round, mean over seeds.",
+        "Live share of the layer's weights after the last round"
+        f"{', average over seeds' if _several(study) else ''}.",
         ("Layer", "Weights", *(variant.label for variant in study.variants)),
         tuple(rows),
     )
 
 
 def split_table(study: Study) -> Table:
-    """Return the simulated time by part, of a mean round, and how well T(M) foresaw it."""
-    rows = []
-    evaluated = any("evaluation" in r for v in study.variants for run in v.runs for r in run.rounds)
-    parts = (*PARTS, EVALUATION) if evaluated else PARTS
+    """Return the simulated time by part, of an average round, and how well T(M) foresaw it."""
+    parts = (*PARTS, EVALUATION)
+    columns: list[list[Estimate | None]] = [[] for _ in (INITIAL, *parts)]
+    off = []
     for variant in study.variants:
         splits = [(split_seconds(run), len(run.rounds)) for run in variant.runs]
         once = estimate([split[INITIAL] for split, _ in splits])
         means = [estimate([split[part] / rounds for split, rounds in splits]) for part in parts]
+        for column, value in zip(columns, (once, *means), strict=True):
+            column.append(value if value.high > 0 else None)
         pairs = [pair for run in variant.runs for pair in predicted_and_charged(run)]
-        cells = (spoken(mean) for mean in (once, *means))
-        rows.append((variant.label, *cells, f"{percent_off(pairs):.1f}" if pairs else "–"))
-    return Table(
-        "split",
-        "Where the time goes",
-        "Simulated seconds: initial pruning once, the other parts for a mean round at its slowest client. "
-        "T(M) is compared with the simulated clock over rounds in which clients only trained, under known masks; "
-        "– where there are none.",
-        ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *parts)), "T(M) off by (%)"),
-        tuple(rows),
+        off.append(f"{percent_off(pairs):.1f}" if pairs else "–")
+    return _without_empty(
+        Table(
+            "split",
+            "Where the time goes",
+            "Simulated seconds: initial pruning once, the other parts for an average round at its slowest client. "
+            "T(M), the forecast of a round's time, is compared with the simulated clock over rounds in which clients "
+            "only trained, under masks that they had.",
+            ("Method", *(f"{part.capitalize()} (s)" for part in (INITIAL, *parts)), "T(M) off by (%)"),
+            tuple(
+                (variant.label, *cells)
+                for variant, *cells in zip(study.variants, *map(_cells, columns), off, strict=True)
+            ),
+        )
     )

@@ -90,18 +90,18 @@ def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:
     plain = told.plain
     prediction, at_clients = prediction_figure(plain), clients_table(told)
     sections = [
-        Section("accuracy", "Accuracy", tuple(accuracy_figures(plain)), (summary_table(told),)),
+        Section("accuracy", "Accuracy", tuple(accuracy_figures(told, plain)), (summary_table(told),)),
         Section(
             "clients",
             "At the clients",
-            tuple(clients_figures(plain)) if at_clients else (),
+            tuple(clients_figures(told, plain)) if at_clients else (),
             tuple(filter(None, (at_clients, personal_table(told)))),
         ),
         Section("targets", "Cost to reach an accuracy", (), tuple(target_tables(told, targets))),
         Section("size", "Model size", (size_figure(told, plain),)),
         Section("layers", "Layers", tuple(heat_figures(told, plain)), (layer_table(told),)),
         Section("why", "Why this size", (), tuple(why_tables(told))),
-        Section("cost", "Where the time goes", tuple(split_figures(plain)), (split_table(told),)),
+        Section("cost", "Where the time goes", tuple(split_figures(told, plain)), (split_table(told),)),
         Section("prediction", "The time model", (prediction,) if prediction else ()),
         Section("lottery", "Lottery ticket", tuple(lottery_figures(told))),
         Section("snip", "SNIP at several densities", tuple(snip_figures(told))),

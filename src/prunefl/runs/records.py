@@ -35,6 +35,9 @@ class RunRecord(TypedDict):
     clients: int
     devices: list[str]
     device_notes: dict[str, str]
+    shapes: dict[str, list[int]]
+    started: str
+    machine: str
     metric: NotRequired[str]
 
 
@@ -206,6 +209,14 @@ def _lines(path: Path) -> Iterator[Record]:
                 yield json.loads(line)
             except ValueError:
                 return
+
+
+def read_header(path: Path) -> Record:
+    """Return the first record of a file, or nothing where there is none yet."""
+    try:
+        return next(_lines(path), {})
+    except OSError:
+        return {}
 
 
 def evaluations(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

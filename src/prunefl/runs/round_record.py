@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from prunefl import config as settings
 from prunefl.config import Config
@@ -24,6 +25,7 @@ from prunefl.runs.records import (
     final_score,
     mean_accuracy,
 )
+from prunefl.system.machine import describe_machine
 
 
 def first_record(setup: Setup, state: ServerState, data: str, version: str) -> RunRecord:
@@ -45,6 +47,9 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "clients": len(setup.devices),
         "devices": [device.name for device in setup.devices],
         "device_notes": {device.name: device.note for device in setup.devices if device.note},
+        "shapes": {name: list(shape) for name, shape in setup.network.template.layers.items()},
+        "started": datetime.now(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC"),
+        "machine": describe_machine(),
     }
     if (metric := loss_of(setup.config).metric) != "accuracy":
         record["metric"] = metric

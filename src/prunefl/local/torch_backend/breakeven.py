@@ -6,13 +6,11 @@ records what it went by, and a resumed one goes by that, on whatever machine.
 
 import hashlib
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -23,6 +21,7 @@ from prunefl.local.torch_backend.layer import SparseLayer
 from prunefl.local.torch_backend.optimiser import SGD
 from prunefl.local.torch_backend.spec import LinearSpec, Spec
 from prunefl.system.files import cache_folder, write_first
+from prunefl.system.machine import describe_processor
 from prunefl.system.version import VERSION
 
 USUAL = {"linear": 0.6, "conv": 0.65}
@@ -92,10 +91,7 @@ def _kind(spec: Spec) -> str:
 @cache
 def _machine() -> tuple[str, ...]:
     """Return what the measurement depends on besides the layer."""
-    cpu = platform.processor() or platform.machine()
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
-    return model, _kernels.path(), torch.__version__, VERSION
+    return describe_processor(), _kernels.path(), torch.__version__, VERSION
 
 
 def _measured(spec: Spec, size: tuple[int, ...]) -> float:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
@@ -20,9 +22,23 @@ FLAGS = (
 PATIENCE_SECONDS = 60.0
 
 
+NEEDED = "PRUNEFL_BROWSER"
+"""Environment variable: "needed" makes a missing browser a failure."""
+
+
 def chromium() -> str | None:
     """Return the browser's path, if one is installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def require_browser() -> None:
+    """Skip what cannot be seen without a browser, or fail where one has to be there."""
+    if chromium() is not None:
+        return
+    words = "no Chromium is installed (apt-get install chromium): the pages were not looked at"
+    if os.environ.get(NEEDED) == "needed":
+        pytest.fail(words)
+    pytest.skip(words)
 
 
 class Page:
@@ -73,6 +89,27 @@ class Page:
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
+        """Show the page on a screen of this size, and wait until it is drawn anew."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[theme])
+        self.run("new Promise((done) => setTimeout(done, 400))")
+
+    def wait(self, script: str, seconds: float = 20.0) -> Any:
+        """Return the value of an expression as soon as it is true; say what the page shows if it never is."""
+        until = time.monotonic() + seconds
+        while not (value := self.run(script)):
+            assert time.monotonic() < until, f"{script}\n{self.run('document.body.innerText')}"
+            time.sleep(0.1)
+        return value
 
     def press(self, key: str) -> None:
         """Press and release a key."""

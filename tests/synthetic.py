@@ -10,6 +10,12 @@ from typing import Any
 from prunefl.config import Config, dump, override
 
 LAYERS = {"0.weight": 800, "3.weight": 51_200, "7.weight": 6_422_528, "9.weight": 126_976}
+SHAPES_OF_LAYERS = {
+    "0.weight": [32, 1, 5, 5],
+    "3.weight": [64, 32, 5, 5],
+    "7.weight": [2048, 3136],
+    "9.weight": [62, 2048],
+}
 TOTAL = sum(LAYERS.values())
 # accuracy reached, rounds to get there, final density of each layer
 SHAPES: dict[str, tuple[float, float, tuple[float, ...]]] = {
@@ -66,6 +72,9 @@ def _records(method: str, seed: int, rounds: int, shape: Any, end: bool) -> list
             "layers": LAYERS,
             "clients": 10,
             "devices": ["raspberry-pi-4"] * 9 + ["x86"],
+            "shapes": SHAPES_OF_LAYERS,
+            "started": "2026-11-16 08:00:00 UTC",
+            "machine": "a small machine, 2 cores, Linux",
             "device_notes": {"x86": "measured on one x86 machine; yours may be faster or slower"},
         }
     ]
