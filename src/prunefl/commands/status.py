@@ -42,7 +42,8 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{column} {'left out':>8}  last refusal"
     ]
     for node in content["nodes"]:
-        heard = f"{now - node['last_seen']:.0f} s ago" if node["last_seen"] else "never"
+        last = max(node["last_seen"], node.get("last_heard", 0.0))
+        heard = f"{now - last:.0f} s ago" if last else "never"
         column = _cell(node.get("accuracy")) if evaluated else ""
         column += _cell(node.get("personal")) if personal else ""
         rows.append(

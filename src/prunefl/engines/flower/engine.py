@@ -122,6 +122,7 @@ class FlowerEngine:
             if overtime and waited - spoken > self._terms.deadline:
                 spoken = waited
                 self._say(self._describe_waiting(current))
+            self._on_change()
             # Often at first, then less: the delay stays a fiftieth of the time waited.
             time.sleep(min(1.0, max(0.1, 0.02 * waited)))
         self._by_message = {m.message: m for m in self._membership.members.values() if m.message}
@@ -180,6 +181,7 @@ class FlowerEngine:
             member = self._membership.members[client]
             member.message, member.asked = sent.get(member.node, ""), current.name
             current.asked[client] = current.asked.get(client, 0) + 1
+            member.bytes_down += len(sealed[client])
             self._by_message[member.message] = member
 
     def _enter(self, current: _Round, answer: Answer) -> None:
@@ -188,6 +190,7 @@ class FlowerEngine:
         if member is None or member.message != answer.message:
             return
         member.message, member.last_seen, member.overdue = "", time.time(), False
+        member.bytes_up += len(answer.content)
         try:
             self._read(current, member, answer)
         except EnvelopeError as error:

@@ -24,6 +24,7 @@ class Member:
         last_seen: Unix time at which it was last heard of, 0 if never.
         barred: why it cannot take part, "" if it can or has not been here.
         refusals: how many of its updates were left out; `refusal` is why the last was.
+        bytes_up, bytes_down: what it has sent and was sent since the server started.
         accuracy: of the model that it evaluated last, on the samples that it holds out; `personal`: of its own model.
     """
 
@@ -40,6 +41,8 @@ class Member:
     barred: str = ""
     refusals: int = 0
     refusal: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
     accuracy: float | None = None
     personal: float | None = None
 

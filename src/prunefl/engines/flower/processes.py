@@ -19,6 +19,8 @@ from typing import Any
 
 from prunefl.engines.flower.access import AccessControl
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
+from prunefl.engines.flower.heard import FILE as HEARD_FILE
+from prunefl.engines.flower.heard import HeardNodes
 from prunefl.system.errors import PruneFLError
 
 log = logging.getLogger(__name__)
@@ -57,8 +59,13 @@ def run_superlink() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
-    secret = Path(os.environ[SECRET_FILE]).read_bytes().hex().encode()
-    patch(extensions, get_middleware=lambda: (Middleware(AccessControl, secret=secret),))
+    file = Path(os.environ[SECRET_FILE])
+    secret = file.read_bytes().hex().encode()
+    before = (
+        Middleware(AccessControl, secret=secret),
+        Middleware(HeardNodes, path=file.with_name(HEARD_FILE)),
+    )
+    patch(extensions, get_middleware=lambda: before)
     serve = uvicorn.run
     # Else it waits at its end for clients that keep their connection, and logs every request.
     ours = {"timeout_graceful_shutdown": 1, "access_log": False}

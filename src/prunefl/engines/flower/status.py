@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prunefl.engines.flower.heard import read_heard
 from prunefl.system.errors import PruneFLError
 
 # Reading a status must not take the seconds that torch takes to load.
@@ -37,11 +38,12 @@ class Status:
         from prunefl.system.files import write_atomically
 
         self.written = time.monotonic()
-        write_atomically(self.folder / FILE, json.dumps(self.content(), indent=1).encode(), durable=False)
+        write_atomically(self.folder / FILE, json.dumps(self.content()).encode(), durable=False)
 
     def content(self) -> dict[str, Any]:
         """Return what is in the file."""
         total = self.record.get("total", {})
+        heard = read_heard(self.folder)
         return {
             "phase": self.phase,
             "round": self.record.get("round", 0),
@@ -55,20 +57,24 @@ class Status:
             "updated": time.time(),
             "clients_accuracy": self.evaluation.get("accuracy"),
             "worst_tenth": self.evaluation.get("worst_tenth"),
-            "nodes": [_describe(member) for member in self.members.values()],
+            "nodes": [_describe(member, heard.get(member.node, 0.0)) for member in self.members.values()],
         }
 
 
-def _describe(member: "Member") -> dict[str, Any]:
+def _describe(member: "Member", heard: float) -> dict[str, Any]:
     return {
         "client": member.client,
         "online": member.online,
         "overdue": member.overdue,
+        "working": bool(member.message),
         "last_seen": member.last_seen,
+        "last_heard": heard,
         "samples": member.num_samples,
         "left_out": member.refusals,
         "barred": bool(member.barred),
         "refusal": member.barred or member.refusal,
+        "bytes_up": member.bytes_up,
+        "bytes_down": member.bytes_down,
         "held_out": member.held_out,
         "accuracy": member.accuracy,
         "personal": member.personal,
