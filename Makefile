@@ -29,13 +29,21 @@ $(VENV)/python:
 
 $(VENV)/installed: $(VENV)/python $(SOURCES)
 	@command -v $${CXX:-c++} >/dev/null || { echo "a C++17 compiler is needed (Debian: apt install g++), or a wheel: docs/install.md"; exit 1; }
-	$(BIN)/pip install --quiet --editable ".[demo,flower,images,mlflow,onnx,parquet,tensorboard,wandb,test,lint]"
+	$(BIN)/pip install --quiet --editable ".[dashboard,demo,flower,images,mlflow,onnx,parquet,tensorboard,wandb,test,lint]"
 	touch $@
 
 demo: $(VENV)/installed
 	$(BIN)/prunefl demo
 
-test: $(VENV)/installed
+
+.PHONY: browser
+# the pages are tested in a real browser: Debian's, where we may install it, else those tests say that they are skipped
+browser:
+	@command -v chromium chromium-browser google-chrome google-chrome-stable chrome >/dev/null || \
+	  { command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y chromium >/dev/null; } || \
+	  echo "no Chromium, and none can be installed here: apt-get install chromium"
+
+test: $(VENV)/installed browser
 	$(BIN)/python -m pytest
 
 test-fast: $(VENV)/installed

@@ -28,6 +28,7 @@ ROOMS = [
     "export",
     "measure",
     "report",
+    "dashboard",
     "experiments",
     "commands",
 ]
@@ -43,6 +44,9 @@ HOMES = {
     "pyarrow": ("data",),
     "cryptography": ("engines/flower",),
     "httpx": ("engines/flower",),
+    "fastapi": ("dashboard",),
+    "uvicorn": ("dashboard", "engines/flower"),
+    "prometheus_client": ("dashboard",),
     "torch": (
         "local/torch_backend",
         "models",

@@ -18,7 +18,7 @@ def demo(
     from rich.console import Console
 
     from prunefl.commands.configs import resolve
-    from prunefl.commands.progress import show_progress
+    from prunefl.commands.panel import show_progress
     from prunefl.commands.summary import summary_table
     from prunefl.report.picture import draw_comparison, draw_run
     from prunefl.runs.api import run_config

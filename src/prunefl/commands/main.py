@@ -13,6 +13,7 @@ from prunefl.commands.bench_step import layers, step
 from prunefl.commands.bench_wire import bench_wire
 from prunefl.commands.client import client
 from prunefl.commands.compare import compare
+from prunefl.commands.dashboard import dashboard
 from prunefl.commands.data import app as data
 from prunefl.commands.demo import demo
 from prunefl.commands.explain import explain
@@ -27,6 +28,7 @@ from prunefl.commands.run import run
 from prunefl.commands.server import server
 from prunefl.commands.status import status
 from prunefl.commands.sweep import sweep
+from prunefl.commands.watch import watch
 from prunefl.system.errors import PruneFLError
 from prunefl.system.memory import keep_freed_memory
 from prunefl.system.plugins import look_in_working_folder
@@ -47,6 +49,8 @@ app.command()(server)
 app.command()(client)
 app.command()(keys)
 app.command()(status)
+app.command()(dashboard)
+app.command()(watch)
 app.command()(report)
 app.command()(compare)
 app.command()(lottery)

@@ -11,3 +11,11 @@ Targets = Annotated[
     typer.Option(help="accuracy whose cost the report lists, such as 0.8; may be repeated"),
 ]
 WriteReport = Annotated[bool, typer.Option(help="write the report at the end")]
+
+PORT = 8642
+"""Of the live page, where nothing else is asked for."""
+
+Dashboard = Annotated[
+    bool, typer.Option("--dashboard", help="serve a live page of it on this machine while it goes on")
+]
+DashboardPort = Annotated[int, typer.Option("--dashboard-port", help="port of the live page")]

@@ -1,16 +1,11 @@
-"""What a person sees while a run goes on: a live panel in a terminal, plain lines elsewhere."""
+"""What a person sees while a run goes on: plain lines; in a terminal a panel (panel.py)."""
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 
 from prunefl.commands.summary import spoken_bytes, spoken_seconds, summary_table
 from prunefl.config import Config
@@ -28,12 +23,14 @@ class Screen:
         self.accuracy: float | None = None
         self.metric = METRICS[metric_of(config)]
         self.at_clients: Record | None = None
-        self.started: tuple[int, float] | None = None
+        self.paces: deque[float] = deque(maxlen=20)
 
     def show(self, record: Record) -> None:
         """Show one record."""
         self.accuracy = record.get("accuracy", record.get("score", self.accuracy))
         self.at_clients = record.get("evaluation", self.at_clients)
+        if record["kind"] == "round":
+            self.paces.append(record["wall_seconds"])
 
     def show_begin(self, cut: str, done: int) -> None:
         """Show what is about to be trained, and how the data is divided among clients."""
@@ -78,14 +75,11 @@ class Screen:
         return "-" if self.accuracy is None else self.metric.spoken(self.accuracy)
 
     def time_left(self, record: Record) -> str:
-        """Return how long the rest will take at the pace of this session so far."""
-        done = record.get("round", 0)
-        if self.started is None:
-            self.started = (done, time.monotonic())
+        """Return how long the rest will take at the pace of the last rounds."""
+        if not self.paces:
             return "-"
-        first, then = self.started
-        pace = (time.monotonic() - then) / max(1, done - first)
-        return spoken_seconds(pace * (self.config.run.rounds - done))
+        pace = sum(self.paces) / len(self.paces)
+        return spoken_seconds(pace * (self.config.run.rounds - record.get("round", 0)))
 
     def summary(self, records: list[Record]) -> None:
         """Print what the run came to."""
@@ -122,60 +116,3 @@ class Lines(Screen):
                 file=sys.stderr,
                 flush=True,
             )
-
-
-class Panel(Screen):
-    """A bar and the figures below it, redrawn in place."""
-
-    def __init__(self, config: Config, console: Console, folder: Path = Path()) -> None:
-        super().__init__(config, console, folder)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(None),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        )
-        self.task = self.bar.add_task("initial pruning", total=config.run.rounds)
-        self.live = Live(self._drawn({}), console=console, refresh_per_second=4)
-
-    def show(self, record: Record) -> None:
-        super().show(record)
-        self.bar.update(
-            self.task,
-            completed=record.get("round", 0),
-            total=self.config.run.rounds,
-            description=f"[bold]{self.config.run.method}",
-        )
-        self.live.update(self._drawn(self.parts(record)))
-
-    def show_begin(self, cut: str, done: int) -> None:
-        super().show_begin(cut, done)
-        self.live.start()
-
-    def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def show_pass(self, done: int, most: int, density: float) -> None:
-        self.bar.update(self.task, completed=done, total=most)
-        self.live.update(self._drawn({"density": f"{density:.1%}"}))
-
-    def _drawn(self, parts: dict[str, str]) -> Table:
-        figures = Table.grid(padding=(0, 3))
-        figures.add_row(*(f"[dim]{key}" for key in parts))
-        figures.add_row(*parts.values())
-        outer = Table.grid(expand=True)
-        outer.add_row(self.bar)
-        outer.add_row(figures)
-        return outer
-
-
-@contextmanager
-def show_progress(config: Config, folder: Path) -> Iterator[Screen]:
-    """Yield a screen for a run; `folder` is where a person will find what it leaves."""
-    if not Console(stderr=True).is_terminal:
-        yield Lines(config, Console(), folder)
-        return
-    panel = Panel(config, Console(), folder)
-    try:
-        yield panel
-    finally:
-        panel.live.stop()

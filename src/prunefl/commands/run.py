@@ -3,12 +3,13 @@
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from prunefl.commands.options import PORT, Dashboard, DashboardPort
 from prunefl.system.errors import PruneFLError
 
 Record = dict[str, Any]
@@ -27,6 +28,8 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     seed: Annotated[int | None, typer.Option(help="short for run.seed=N")] = None,
+    dashboard: Dashboard = False,
+    dashboard_port: DashboardPort = PORT,
 ) -> None:
     """Train one model, pruning it on the way, on simulated clients.
 
@@ -41,7 +44,8 @@ def run(
       prunefl run --out runs/first --resume run.rounds=600    go on with it, for more rounds than at first
     """
     from prunefl.commands.configs import resolve
-    from prunefl.commands.progress import show_progress
+    from prunefl.commands.panel import show_progress
+    from prunefl.dashboard.beside import dashboard_beside
     from prunefl.local.measured import read_measured
     from prunefl.report.picture import draw_run
     from prunefl.runs.api import run_config
@@ -55,7 +59,8 @@ def run(
         raise PruneFLError(
             f"--resume: there is no run to resume in {folder} (no config.toml); leave --resume out"
         )
-    with stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
+    page = dashboard_beside(folder, dashboard_port) if dashboard else nullcontext()
+    with page, stop_on_interrupt() as interrupted, show_progress(config, folder) as progress:
 
         def on_record(record: Record) -> bool:
             progress.show(record)

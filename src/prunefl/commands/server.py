@@ -1,10 +1,13 @@
 """`prunefl server`: run a federation of real machines."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from prunefl.commands.options import PORT as DASHBOARD_PORT
+from prunefl.commands.options import Dashboard, DashboardPort
 from prunefl.system.errors import PruneFLError
 
 PORT = 9092
@@ -33,6 +36,8 @@ def server(
             help="No encryption and no keys; listens on this machine only unless --host says else.",
         ),
     ] = False,
+    dashboard: Dashboard = False,
+    dashboard_port: DashboardPort = DASHBOARD_PORT,
 ) -> None:
     """Run all rounds with the clients that join over the network, then end.
 
@@ -52,6 +57,7 @@ def server(
 
     require_flower()
     from prunefl.commands.configs import resolve
+    from prunefl.dashboard.beside import dashboard_beside
     from prunefl.engines.flower.serve import ServerOptions, serve
 
     config, _ = resolve(arguments, None)
@@ -60,4 +66,5 @@ def server(
     if keys is not None and insecure:
         raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
     listen = host or ("127.0.0.1" if insecure else "0.0.0.0")
-    serve(ServerOptions(config, out, keys, listen, port, resume), typer.echo)
+    with dashboard_beside(out, dashboard_port) if dashboard else nullcontext():
+        serve(ServerOptions(config, out, keys, listen, port, resume), typer.echo)

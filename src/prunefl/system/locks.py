@@ -122,3 +122,18 @@ def _holder(path: Path) -> str:
         return f"process {text['process']} on {text['host']} (`{text['command']}`, since {text['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"
+
+
+def is_held(folder: Path) -> bool | None:
+    """Return whether a process is at work in the folder, without touching its lock; None where that cannot be seen.
+
+    To try the lock, even for a moment, could turn away a process that is just starting.
+    """
+    try:
+        number = (folder / LOCK_FILE).stat().st_ino
+        lines = Path("/proc/locks").read_text().splitlines()
+    except FileNotFoundError as error:
+        return None if error.filename == "/proc/locks" else False
+    except OSError:
+        return None
+    return any(line.split()[-3].rpartition(":")[2] == str(number) for line in lines if "FLOCK" in line)

@@ -1,0 +1,1 @@
+"""A live page for runs and federations: reads records and status files, never live objects, and changes nothing."""
