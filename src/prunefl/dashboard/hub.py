@@ -158,11 +158,12 @@ class Reader:
         if changed:
             self._lanes |= {row[0]: row for row in changed}
             found["lanes"] = changed
-        history = [[number, letters] for number, letters in view.lanes.history if number > self._round]
+        history: list[list[Any]] = []
         if view.round < self._round:
             # resumed from an earlier round: what was shown of later ones has not happened
-            history = [[number, letters] for number, letters in view.lanes.history]
-            found["anew"] = True
+            self._round, found["anew"] = 0, True
+        if view.round != self._round:
+            history = [[number, letters] for number, letters in view.lanes.history if number > self._round]
         if history:
             found["history"] = history
         self._round = view.round

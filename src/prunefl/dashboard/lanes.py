@@ -1,6 +1,7 @@
 """The clients of a run, each with what was last heard of it: from the status file, or from records alone."""
 
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,48 +16,52 @@ WORDS = 300
 
 
 @dataclass
-class Lane:
-    """What records say of one client.
+class Lanes:
+    """All clients of a run, as its records tell of them.
 
     Attributes:
-        history: one letter a round, the newest last: t took part, r refused, . not asked.
+        count: how many there are.
+        rounds, refusals: by client, in how many rounds it took part, and how many of its updates were left out.
+        refusal: by client, why the last was.
+        accuracy: by client, on the samples that it holds out, at the last evaluation.
     """
 
-    rounds: int = 0
-    refusals: int = 0
-    refusal: str = ""
-    accuracy: float | None = None
-    last_round: int = 0
-
-
-@dataclass
-class Lanes:
-    """All clients of a run."""
-
-    lanes: dict[int, Lane] = field(default_factory=dict)
-    history: list[tuple[int, str]] = field(default_factory=list)
     count: int = 0
+    rounds: Counter[Any] = field(default_factory=Counter)
+    refusals: Counter[Any] = field(default_factory=Counter)
+    refusal: dict[int, str] = field(default_factory=dict)
+    accuracy: dict[int, float] = field(default_factory=dict)
+    _last: deque[tuple[int, Sequence[Any], Collection[int]]] = field(
+        default_factory=lambda: deque(maxlen=KEPT_ROUNDS)
+    )
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Enter what a round's record says of its clients."""
-        refused = record.get("refused") or {}
-        letters = ["."] * self.count
-        for client in record.get("clients") or ():
-            if not isinstance(client, int) or not 0 <= client < self.count:
-                continue
-            lane = self.lanes.setdefault(client, Lane())
-            why = refused.get(str(client))
-            letters[client] = "t" if why is None else "r"
-            lane.rounds, lane.last_round = lane.rounds + (why is None), record["round"]
-            if why is not None:
-                lane.refusals, lane.refusal = lane.refusals + 1, str(why)[:WORDS]
-        self.history = [*self.history[1 - KEPT_ROUNDS :], (record["round"], "".join(letters))]
-        self._enter_scores(record.get("evaluation") or {})
+        """Enter what a round's record says of its clients; thousands of them in many rounds, so no loop over them."""
+        asked = record.get("clients")
+        asked = asked if isinstance(asked, list) else []
+        refused = {
+            int(n): str(why)[:WORDS] for n, why in (record.get("refused") or {}).items() if n.isdigit()
+        }
+        self.rounds.update(asked)
+        self.rounds.subtract(refused.keys())
+        self.refusals.update(refused.keys())
+        self.refusal |= refused
+        self._last.append((record["round"], asked, refused.keys()))
+        scores = (record.get("evaluation") or {}).get("by_client") or {}
+        self.accuracy |= {int(n): right / of for n, (right, of) in scores.items() if n.isdigit()}
 
-    def _enter_scores(self, evaluation: Mapping[str, Any]) -> None:
-        for client, (right, samples) in (evaluation.get("by_client") or {}).items():
-            if client.isdigit() and int(client) < self.count:
-                self.lanes.setdefault(int(client), Lane()).accuracy = right / samples
+    @property
+    def history(self) -> list[tuple[int, str]]:
+        """Return the last rounds: number, and a letter for each client: t took part, r refused, . not asked."""
+        return [(number, self._letters(asked, refused)) for number, asked, refused in self._last]
+
+    def _letters(self, asked: Sequence[Any], refused: Collection[int]) -> str:
+        letters = ["."] * self.count
+        for letter, clients in (("t", asked), ("r", refused)):
+            for client in clients:
+                if isinstance(client, int) and 0 <= client < self.count:
+                    letters[client] = letter
+        return "".join(letters)
 
     def rows(self, status: Mapping[str, Any] | None, is_live: bool) -> list[list[Any]]:
         """Return a row for every client.
@@ -70,51 +75,31 @@ class Lanes:
         """
         nodes = {node["client"]: node for node in (status or {}).get("nodes", ())}
         updated = float((status or {}).get("updated", 0.0))
+        refused_last = set(self._last[-1][2]) if self._last else set()
         rows = []
         for client in range(self.count):
-            lane, node = self.lanes.get(client, Lane()), nodes.get(client)
+            node, why = nodes.get(client), self.refusal.get(client, "")
+            counts = [self.rounds[client], self.refusals[client]]
+            accuracy = self.accuracy.get(client)
             if node is None:
-                state = (
-                    "–"
-                    if not is_live
-                    else "late"
-                    if lane.refusal and self._refused_last(client)
-                    else "in use"
-                )
-                rows.append(
-                    [
-                        client,
-                        state,
-                        lane.refusal,
-                        None,
-                        None,
-                        None,
-                        None,
-                        lane.accuracy,
-                        lane.rounds,
-                        lane.refusals,
-                    ]
-                )
+                state = "–" if not is_live else "late" if client in refused_last else "in use"
+                rows.append([client, state, why, None, None, None, None, accuracy, *counts])
                 continue
-            accuracy = node.get("accuracy") if node.get("accuracy") is not None else lane.accuracy
             rows.append(
                 [
                     client,
                     state_of(node, updated) if is_live else "–",
-                    str(node.get("refusal") or lane.refusal)[:WORDS],
+                    str(node.get("refusal") or why)[:WORDS],
                     node.get("last_seen") or None,
                     node.get("bytes_up"),
                     node.get("bytes_down"),
                     node.get("samples") or None,
-                    accuracy,
-                    lane.rounds,
-                    max(lane.refusals, int(node.get("left_out") or 0)),
+                    node["accuracy"] if node.get("accuracy") is not None else accuracy,
+                    counts[0],
+                    max(counts[1], int(node.get("left_out") or 0)),
                 ]
             )
         return rows
-
-    def _refused_last(self, client: int) -> bool:
-        return bool(self.history) and self.history[-1][1][client : client + 1] == "r"
 
 
 def state_of(node: Mapping[str, Any], updated: float) -> str:

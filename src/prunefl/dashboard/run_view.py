@@ -52,6 +52,7 @@ class RunView:
         self.live: Mapping[str, int] = {}
         self.change: Mapping[str, Any] | None = None
         self.recent: list[float] = []
+        self.worst_tenth: float | None = None
         self.note = ""
         self.config: Mapping[str, Any] = {}
         self.variant: Mapping[str, Any] = {}
@@ -136,6 +137,7 @@ class RunView:
             }
         self._enter_live(number, record.get("live") or {})
         self.lanes.add(record)
+        self.worst_tenth = (record.get("evaluation") or {}).get("worst_tenth", self.worst_tenth)
         self.recent = [*self.recent[1 - RECENT :], float(record.get("wall_seconds") or 0.0)]
         self.last, self.ended = record, None
 
@@ -258,7 +260,7 @@ class RunView:
             "started": self.header.get("started", ""),
             "cut": self.header.get("cut", ""),
             "folder": str(self.folder),
-            "worst_tenth": (self.last.get("evaluation") or {}).get("worst_tenth"),
+            "worst_tenth": self.worst_tenth,
         }
 
 

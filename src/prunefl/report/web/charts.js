@@ -42,7 +42,7 @@ const charts = (() => {
   }
 
   function xAxis(figure, view, options, width) {
-    const { svg, x, box, start, end } = view, most = Math.max(3, Math.floor(width / 90));
+    const { svg, x, box, start, end } = view, most = Math.max(5, Math.floor(width / 90));
     const make = (count) => (view.log ? logTicks(start, end, count) : ticks(view.before ? 0 : start, end, count, figure.x_label === "Round"));
     const places = roomyTicks(make, x, most), labels = tickLabels(places);
     places.forEach((at, index) => {
