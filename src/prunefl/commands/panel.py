@@ -13,7 +13,7 @@ from rich.table import Table
 
 from prunefl.commands.progress import Lines, Record, Screen
 from prunefl.config import Config
-from prunefl.runs.records import accuracy_of, read_header
+from prunefl.runs.records import read_header, score_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 32
@@ -57,7 +57,7 @@ class Panel(Screen):
     def __init__(self, config: Config, console: Console, folder: Path = Path()) -> None:
         super().__init__(config, console, folder)
         self.header: Mapping[str, Any] = {}
-        self.accuracies: list[float] = []
+        self.scores: list[float] = []
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(None),
@@ -69,8 +69,8 @@ class Panel(Screen):
     def show(self, record: Record) -> None:
         super().show(record)
         self.header = self.header or read_header(self.folder / "records.jsonl")
-        if (accuracy := accuracy_of(record)) is not None:
-            self.accuracies.append(accuracy)
+        if (score := score_of(record)) is not None:
+            self.scores.append(score)
         self.bar.update(
             self.task,
             completed=record.get("round", 0),
@@ -97,9 +97,9 @@ class Panel(Screen):
         outer = Table.grid(expand=True)
         outer.add_row(self.bar)
         outer.add_row(figures)
-        if len(self.accuracies) > 1:
-            ends = f"{min(self.accuracies):.1%} to {max(self.accuracies):.1%}"
-            outer.add_row(f"[dim]accuracy[/] {sparkline(self.accuracies)} [dim]{ends}[/]")
+        if len(self.scores) > 1:
+            ends = " to ".join(map(self.metric.spoken, (min(self.scores), max(self.scores))))
+            outer.add_row(f"[dim]{self.metric.words}[/] {sparkline(self.scores)} [dim]{ends}[/]")
         if rows := layer_rows(self.header, live or {}):
             layers = Table.grid(padding=(0, 2))
             for row in rows:

@@ -16,7 +16,7 @@ STATES = ("starting", "waiting", "training", "finished", "stopped", "silent")
 GAUGES = (
     ("prunefl_round", "last round that is recorded", "round"),
     ("prunefl_rounds_planned", "rounds that the run is to have", "rounds"),
-    ("prunefl_accuracy", "accuracy on the test set, last evaluation", "accuracy"),
+    ("prunefl_accuracy", "accuracy on the test set, or the task's own metric, last evaluation", "accuracy"),
     ("prunefl_clients_accuracy", "accuracy at the clients by samples, last evaluation", "clients_accuracy"),
     ("prunefl_loss", "mean training loss of the last round", "loss"),
     ("prunefl_density", "live share of the prunable weights", "density"),

@@ -3,19 +3,19 @@
 import json
 import time
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from prunefl.dashboard.lanes import Lanes, checked_status
 from prunefl.dashboard.tail import News, Tail
+from prunefl.dashboard.telling import is_newer, known_metric, tell_change, tell_initial
 from prunefl.dashboard.track import Track
 from prunefl.methods import label_method
 from prunefl.report.headline import title_of
 from prunefl.report.layers import describe_layer
 from prunefl.report.palette import method_colours
 from prunefl.report.runs import read_config, read_variant
-from prunefl.runs.records import accuracy_of, clients_accuracy_of
+from prunefl.runs.records import clients_accuracy_of, score_of
 from prunefl.system.errors import PruneFLError
 from prunefl.system.locks import is_held
 from prunefl.system.version import VERSION
@@ -114,7 +114,8 @@ class RunView:
             total["bytes_up"] + total["bytes_down"],
         )
         values = {
-            "accuracy": accuracy_of(record) if "accuracy" in record else None,
+            # of the task's own metric where it has one; what clients found stands apart
+            "accuracy": score_of(record) if {"accuracy", "score"} & record.keys() else None,
             "clients": clients_accuracy_of(record),
             "loss": record.get("loss"),
             "test_loss": record.get("test_loss"),
@@ -201,7 +202,7 @@ class RunView:
             lines = ", ".join(map(str, self.damaged[:5])) + (" …" if len(self.damaged) > 5 else "")
             found.append(f"records.jsonl: line {lines} is damaged and left out")
         version = str(self.header.get("version", VERSION))
-        if _is_newer(version):
+        if is_newer(version):
             found.append(
                 f"written by prunefl {version[:20]}; this is {VERSION}, and leaves out what it does not know"
             )
@@ -212,7 +213,7 @@ class RunView:
     def summary(self) -> dict[str, Any]:
         """Return where the run is, in one small table."""
         total, state = self.last.get("total") or {}, self.state()
-        method = str(self.header.get("method", "?"))
+        method, metric = str(self.header.get("method", "?")), known_metric(self.header)
         light, dark, dash = method_colours(method)
         left = self.pace * (self.rounds - self.round) if self.pace and state == "training" else None
         accuracy, clients = self.series["accuracy"].last, self.series["clients"].last
@@ -225,6 +226,7 @@ class RunView:
             "dash": dash,
             "seed": self.header.get("seed"),
             "title": title_of(self.header),
+            "metric": {"name": metric.name, "words": metric.words, "percent": metric.percent},
             "federation": self.status is not None,
             "state": state,
             "round": self.round,
@@ -254,42 +256,11 @@ class RunView:
                 {"name": describe_layer(name, shapes.get(name, ())), "size": size}
                 for name, size in sizes.items()
             ],
-            "change": _told_change(self.change, sizes),
-            "initial": _told_initial(self.initial),
+            "change": tell_change(self.change, sizes),
+            "initial": tell_initial(self.initial),
             "machine": self.header.get("machine", ""),
             "started": self.header.get("started", ""),
             "cut": self.header.get("cut", ""),
             "folder": str(self.folder),
             "worst_tenth": self.worst_tenth,
         }
-
-
-def _told_change(change: Mapping[str, Any] | None, sizes: Mapping[str, int]) -> dict[str, Any] | None:
-    """Return what the last reconfiguration did, layer by layer in the model's order."""
-    if change is None:
-        return None
-    before, after = change["before"], change["after"]
-    return {
-        "round": change["round"],
-        "seconds": [change["seconds_before"], change["seconds_after"]],
-        "layers": [[before.get(name, size), after.get(name, 0), size] for name, size in sizes.items()],
-    }
-
-
-def _told_initial(initial: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if initial is None:
-        return None
-    segments = initial.get("segments") or []
-    return {
-        "client": initial.get("client"),
-        "steps": sum(segment["steps"] for segment in segments),
-        "density": initial.get("density"),
-        "seconds": (initial.get("seconds") or {}).get("total"),
-    }
-
-
-def _is_newer(version: str) -> bool:
-    parts = [
-        tuple(int(part) for part in text.split(".")[:2] if part.isdigit()) for text in (version, VERSION)
-    ]
-    return any(a > b for a, b in pairwise(parts))

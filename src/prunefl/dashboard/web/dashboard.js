@@ -87,7 +87,7 @@
       button.type = "button";
       button.append(swatch, `${run.label}, ${run.seed === null ? run.name : `seed ${run.seed}`}`);
       head.append(button);
-      const cells = [run.state, `${run.round.toLocaleString("en-GB")} of ${run.rounds.toLocaleString("en-GB")}`, run.left === null ? "–" : numbers.duration(run.left), numbers.percent(run.accuracy ?? run.clients_accuracy), numbers.percent(run.density), numbers.duration(run.seconds), numbers.size(run.bytes_up + run.bytes_down)];
+      const cells = [run.state, `${run.round.toLocaleString("en-GB")} of ${run.rounds.toLocaleString("en-GB")}`, run.left === null ? "–" : numbers.duration(run.left), run.accuracy === null ? numbers.percent(run.clients_accuracy) : tiles.judged(run, run.accuracy), numbers.percent(run.density), numbers.duration(run.seconds), numbers.size(run.bytes_up + run.bytes_down)];
       row.append(head, ...cells.map((text) => tiles.element("td", "", text)));
       row.addEventListener("click", () => { asked = run.key; connect(); });
       return row;
@@ -109,17 +109,19 @@
   /* The curves of all runs on one axis, in one unit. */
   function drawCurves() {
     const accuracy = measure === "accuracy", [name, kind] = AXES[axis], many = state.runs.length > 1;
-    const tested = state.runs.some((run) => run.accuracy !== null);
+    const tested = state.runs.some((run) => run.accuracy !== null), { words, percent } = chosen().metric;
+    const factor = accuracy && (percent || !tested) ? 100 : 1, title = accuracy ? tiles.capital(words) : "Loss";
     const raw = state.runs.flatMap((run) => {
       const label = many ? `${run.label}, seed ${run.seed}` : "", of = (curve, part) => ({ variant: run.key, label: label || part, part: label ? part : "", points: curveOf(run.key, curve), strong: !many && curve !== "clients" });
       return accuracy ? [of(tested ? "accuracy" : "clients", tested ? "on the test set" : "at the clients"), ...(tested && !many ? [{ ...of("clients", "at the clients"), variant: "predicted" }] : [])] : [of("loss", "training"), ...(many ? [] : [{ ...of("test_loss", "on the test set"), variant: "predicted" }])];
     }).filter((curve) => curve.points.length);
     const largest = Math.max(0, ...raw.map((curve) => curve.points.at(-1)[axis])), [unit, scale] = kind ? numbers.unitFor(largest, kind) : ["", 1];
-    const found = raw.map(({ points, ...curve }) => ({ ...curve, x: points.map((point) => point[axis] / scale), y: points.map((point) => point.at(-1) * (accuracy ? 100 : 1)), low: [], high: [], half: [], step: false }));
-    byId("curves-title").textContent = accuracy ? "Accuracy" : "Loss";
-    byId("whole").hidden = !accuracy;
+    const found = raw.map(({ points, ...curve }) => ({ ...curve, x: points.map((point) => point[axis] / scale), y: points.map((point) => point.at(-1) * factor), low: [], high: [], half: [], step: false }));
+    byId("curves-title").textContent = title;
+    byId("measures").firstElementChild.textContent = tiles.capital(words);
+    byId("whole").hidden = factor !== 100;
     legend(many ? state.runs.map((run) => [run.key, `${run.label}, seed ${run.seed}`, true]) : found.length > 1 ? found.map((curve) => [curve.variant, curve.label, false]) : []);
-    show(byId("curves-chart"), figure(accuracy ? "Accuracy" : "Loss", unit ? `${name} (${unit})` : name, accuracy ? (tested ? "Accuracy (%)" : "Accuracy at the clients (%)") : "Loss", found, { bounds: accuracy ? [0, 100] : [] }), { whole });
+    show(byId("curves-chart"), figure(title, unit ? `${name} (${unit})` : name, accuracy && !tested ? "Accuracy at the clients (%)" : factor === 100 ? `${title} (%)` : title, found, { bounds: factor === 100 ? [0, 100] : [] }), { whole });
   }
 
   function legend(entries) {

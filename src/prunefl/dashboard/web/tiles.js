@@ -40,10 +40,14 @@ const tiles = (() => {
     byId("done").parentElement.setAttribute("aria-valuenow", share.toFixed(0));
   }
 
+  /* A score as its metric is spoken: a share in per cent, anything else as a number. */
+  const judged = (run, value) => (value === null ? "–" : run.metric.percent ? percent(value) : spoken(value));
+  const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+
   function draw(run, curve, detail) {
     where(run);
     const tested = run.accuracy !== null, loss = curve("loss"), bytes = run.bytes_up + run.bytes_down;
-    const shown = [tile(tested ? "Accuracy" : "Accuracy at the clients", percent(tested ? run.accuracy : run.clients_accuracy), tested ? `on the test set, round ${run.accuracy_round}` : "by samples", curve(tested ? "accuracy" : "clients"))];
+    const shown = [tile(tested ? capital(run.metric.words) : "Accuracy at the clients", tested ? judged(run, run.accuracy) : percent(run.clients_accuracy), tested ? `on the test set, round ${run.accuracy_round}` : "by samples", curve(tested ? "accuracy" : "clients"))];
     if (tested && run.clients_accuracy !== null) shown.push(tile("At the clients", percent(run.clients_accuracy), detail.worst_tenth !== null ? `worst tenth ${percent(detail.worst_tenth)}` : "by samples", curve("clients")));
     shown.push(
       tile("Training loss", run.loss === null ? "–" : run.loss.toFixed(3), "mean over clients", loss),
@@ -70,5 +74,5 @@ const tiles = (() => {
     }));
   }
 
-  return { element, draw, change };
+  return { element, draw, change, judged, capital };
 })();
