@@ -12,6 +12,7 @@ import pytest
 from realm import Forger, free_port, living, realm
 
 from prunefl import config as settings
+from prunefl.dashboard.run_view import RunView
 from prunefl.engines.flower import keys
 from prunefl.engines.flower.envelope import seal, unseal
 from prunefl.runs.api import run_config
@@ -116,6 +117,19 @@ def took_part(town, client: int, after: int) -> bool:
     return any(record["round"] > after and str(client) not in record["refused"] for record in town.rounds())
 
 
+def told(view: RunView) -> dict:
+    """Return what a dashboard that looks now would say of the run."""
+    view.look()
+    return view.summary()
+
+
+def lane(view: RunView, client: int) -> str:
+    """Return what a dashboard that looks now would call a client's state."""
+    view.look()
+    rows = view.lanes.rows(view.status, is_live=True)
+    return rows[client][1] if rows else ""
+
+
 def all_took_part(town, after: int) -> bool:
     return all(took_part(town, client, after) for client in range(3))
 
@@ -136,7 +150,10 @@ def test_fault_drill(tmp_path, monkeypatch):
         forger = Forger(town.state("client-0"), slowly)
         strangers(town, tmp_path)
         family = town.family("client-1")
+        view = RunView(town.run, "run", "r0")
+        town.wait("a lane for client 1", lambda: lane(view, 1) in ("training", "waiting"))
         town.kill("client-1")
+        town.wait("its lane to turn", lambda: lane(view, 1) in ("silent", "away"))
         town.wait("the end of all that client 1 had started", lambda: not set(family) & set(living()), 30)
         mark = town.round()
         town.wait("a round without client 1", lambda: left_out(town, 1, mark))
@@ -161,9 +178,11 @@ def test_fault_drill(tmp_path, monkeypatch):
                 lambda family=family: not set(family) & set(living()),
                 10,
             )
+            town.wait("the dashboard to see that", lambda: told(view)["state"] == "stopped")
             town.start_server("--resume")
             all_there = functools.partial(all_took_part, town, mark + 2)
             town.wait("all clients after the server's death", all_there, 240)
+            town.wait("the dashboard to go on", lambda: told(view)["round"] >= mark + 2)
             # The last may have been written down without having been kept; all others must be as they were.
             assert town.rounds()[: len(done) - 1] == done[:-1]
 
