@@ -41,4 +41,4 @@ def dashboard(
 
     require_dashboard()
     options = DashboardOptions(tuple(folders), host, port, cert, key, proxy, token, parent)
-    serve_dashboard(options, lambda words: typer.echo(words, err=True))
+    serve_dashboard(options, lambda words: None if parent else typer.echo(words, err=True))

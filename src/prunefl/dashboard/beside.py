@@ -16,6 +16,8 @@ def dashboard_beside(folder: Path, port: int) -> Iterator[None]:
     require_dashboard()
     open_socket("127.0.0.1", port).close()
     folder.mkdir(parents=True, exist_ok=True)
+    # said here, before anything is drawn: the child's own word would come into the midst of a panel
+    print(f"dashboard: http://127.0.0.1:{port}/", file=sys.stderr, flush=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "prunefl", *command_of([folder], port, os.getpid())],
         stdin=subprocess.DEVNULL,
