@@ -182,7 +182,7 @@ def test_fault_drill(tmp_path, monkeypatch):
             town.start_server("--resume")
             all_there = functools.partial(all_took_part, town, mark + 2)
             town.wait("all clients after the server's death", all_there, 240)
-            town.wait("the dashboard to go on", lambda: told(view)["round"] >= mark + 2)
+            town.wait("the dashboard to go on", lambda mark=mark: told(view)["round"] >= mark + 2)
             # The last may have been written down without having been kept; all others must be as they were.
             assert town.rounds()[: len(done) - 1] == done[:-1]
 
