@@ -12,6 +12,7 @@ help:
 	@echo "make test         run all tests"
 	@echo "make test-fast    the quick ones, while you work"
 	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian)"
+	@echo "make browser      install Chromium, where that can be done, for the tests of pages"
 	@echo "make coverage     all tests, and which lines of Python they did not reach: build/coverage"
 	@echo "make lint         check format, lint and types"
 	@echo "make format       put Python and C++ into the house's format"
