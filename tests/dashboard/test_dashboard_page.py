@@ -96,7 +96,9 @@ def test_the_page_goes_on_when_the_dashboard_itself_was_gone(tmp_path: Path) -> 
 def federation(folder: Path, count: int, **changes: object) -> None:
     states = [{"message": "m"}, {}, {"online": False}, {"overdue": True}, {"online": False, "barred": "x"}]
     members = {
-        n: Member(n, n + 1, **{"online": True, "last_seen": time.time(), "num_samples": 9, **states[n % 5]})
+        n: Member(
+            n, n + 1, **{"online": True, "last_seen": time.time() - 3600, "num_samples": 9, **states[n % 5]}
+        )
         for n in range(count)
     }
     for member in members.values():
@@ -115,10 +117,11 @@ def test_every_lane_says_how_its_client_is_and_a_killed_one_turns(tmp_path: Path
             page.wait(
                 f"JSON.stringify({state}) === {json.dumps(json.dumps(expected * 2, separators=(',', ':')))}"
             )
+            assert "1:00 h ago" in page.run("document.querySelector('.lanes .lane').textContent")
             page.run("document.getElementById('order').value = 'trouble'")
             page.run("document.getElementById('order').dispatchEvent(new Event('change'))")
             assert page.run(state)[:2] == ["refused", "refused"]
-            heard = {str(n + 1): time.time() - (9 if n == 0 else 0) for n in range(10)}
+            heard = {str(n + 1): [time.time() - (9 if n == 0 else 0), 3.0] for n in range(10)}
             (folder / "heard.json").write_text(json.dumps(heard))
             federation(folder, 10)
             page.wait("document.querySelector('.lane[data-client=\"0\"]').dataset.state === 'silent'")

@@ -100,10 +100,15 @@ def test_lanes_are_what_the_status_says_beside_the_records(tmp_path: Path) -> No
 
 
 def test_a_node_that_asks_for_no_work_any_more_is_silent_before_flower_misses_it(tmp_path: Path) -> None:
-    (tmp_path / "heard.json").write_text(json.dumps({"5": time.time() - 6, "6": time.time() - 1}))
-    federation(tmp_path, Member(0, 5, online=True, message="m"), Member(1, 6, online=True, message="m"))
+    now = time.time()
+    (tmp_path / "heard.json").write_text(
+        json.dumps({"5": [now - 6, 3.0], "6": [now - 1, 3.0], "7": [now - 6, 5.0]})
+    )
+    federation(tmp_path, *(Member(n, 5 + n, online=True, message="m") for n in range(3)))
     status = json.loads((tmp_path / "status.json").read_text())
-    assert [state_of(node, status["updated"]) for node in status["nodes"]] == ["silent", "training"]
+    # the last has been silent for as long before and came back
+    states = [state_of(node, status["updated"]) for node in status["nodes"]]
+    assert states == ["silent", "training", "training"]
     # a status that is old says nothing about how long nodes have been silent
     assert state_of(status["nodes"][0], status["updated"] - 3) == "training"
 

@@ -91,7 +91,8 @@ async def _keep_looking(hub: Hub, bell: Bell, is_wanted: Callable[[], bool]) -> 
     while is_wanted():
         if await asyncio.to_thread(hub.look):
             bell.ring()
-        await asyncio.sleep(LOOK_SECONDS)
+        # a long file is read bit by bit, and shown meanwhile
+        await asyncio.sleep(0.02 if hub.is_behind else LOOK_SECONDS)
     bell.is_over = True
     bell.ring()
 
@@ -118,9 +119,11 @@ def _packed(news: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with floats to six digits: a page cannot show more."""
+    """Return the value with floats to seven digits, but hundredths of large ones: times of day need them."""
     if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        return float(f"{value:.7g}") if abs(value) < 1e6 else round(value, 2)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -27,7 +27,6 @@ class Hub:
         self.folders = tuple(folders)
         self.views: dict[str, RunView] = {}
         self.left_out = 0
-        self.version = 0
         self._looks = 0
 
     def look(self) -> bool:
@@ -36,8 +35,12 @@ class Hub:
         self._looks += 1
         for view in list(self.views.values()):
             changed = view.look() or changed
-        self.version += changed
         return changed
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether there is more to read at once."""
+        return any(view.is_behind for view in self.views.values())
 
     def _search(self) -> bool:
         found = dict(_run_folders(self.folders))

@@ -108,14 +108,25 @@ def state_of(node: Mapping[str, Any], updated: float) -> str:
         return "refused"
     if not node.get("online"):
         return "away"
-    if node.get("last_heard") and updated - float(node["last_heard"]) > SILENT_SECONDS:
+    # a slow machine asks less often than it should: it is silent when it is so for longer than it was of late
+    patience = max(SILENT_SECONDS, 1.3 * float(node.get("longest_silence") or 0.0))
+    if node.get("last_heard") and updated - float(node["last_heard"]) > patience:
         return "silent"
     if node.get("overdue"):
         return "late"
     return "training" if node.get("working") else "waiting"
 
 
-_NUMBERS = ("last_seen", "last_heard", "bytes_up", "bytes_down", "samples", "accuracy", "left_out")
+_NUMBERS = (
+    "last_seen",
+    "last_heard",
+    "longest_silence",
+    "bytes_up",
+    "bytes_down",
+    "samples",
+    "accuracy",
+    "left_out",
+)
 
 
 def checked_status(content: Any) -> dict[str, Any] | None:

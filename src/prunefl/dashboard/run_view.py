@@ -36,6 +36,8 @@ class RunView:
         self._generation = 0
         self.status: Mapping[str, Any] | None = None
         self._status_seen: tuple[int, int] | None = None
+        self.held: bool | None = None
+        self.is_behind = False
         self._forget()
 
     def _forget(self) -> None:
@@ -65,12 +67,12 @@ class RunView:
         except OSError as error:
             changed, self.unreadable = self.unreadable == "", f"records.jsonl: {error.strerror}"
             return changed
-        self.unreadable = ""
+        self.unreadable, self.is_behind = "", news.more
         if news.anew:
             self._forget()
         self._enter(news)
         held = is_held(self.folder)
-        changed = self._look_at_status() or held != getattr(self, "held", None)
+        changed = self._look_at_status() or held != self.held
         self.held = held
         return changed or news.anew or bool(news.records or news.damaged) or news.more
 

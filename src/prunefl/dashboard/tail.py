@@ -7,7 +7,7 @@ from typing import Any
 
 from prunefl.report.runs import LARGEST_FILE, is_whole
 
-LONGEST_READ = 16 << 20
+LONGEST_READ = 4 << 20
 """Bytes read at a time: a long file is shown bit by bit, and never held whole."""
 
 

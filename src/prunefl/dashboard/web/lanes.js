@@ -39,7 +39,11 @@ const lanes = (() => {
     return svg;
   }
 
-  const ago = (when) => (when ? `${duration(Math.max(0, Math.round(Date.now() / 1000 + offset - when)))} ago` : "–");
+  function ago(when) {
+    if (!when) return "–";
+    const seconds = Math.max(0, Math.round(Date.now() / 1000 + offset - when));
+    return `${seconds < 60 ? `${seconds} s` : duration(seconds)} ago`;
+  }
   const height = () => (innerWidth <= 860 ? 56 : 30);
 
   function lane(row, top) {

@@ -5,6 +5,7 @@ A node asks at least every three seconds, but is only missed by Flower after a m
 
 import json
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ PULL = "/v1/fleet/pull-messages"
 MOST_NODES = 100_000
 _LONGEST = 4096
 _WRITE_SECONDS = 1.0
+_KEPT_GAPS = 10
 
 
 class Heard:
@@ -24,15 +26,24 @@ class Heard:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._times: dict[int, float] = {}
+        self._gaps: dict[int, deque[float]] = {}
         self._written = 0.0
 
     def note(self, node: int) -> None:
         """Enter that a node, known to the SuperLink, has just asked for work."""
-        if node in self._times or len(self._times) < MOST_NODES:
-            self._times[node] = round(time.time(), 2)
+        now = round(time.time(), 2)
+        if node in self._times:
+            self._gaps[node].append(now - self._times[node])
+            self._times[node] = now
+        elif len(self._times) < MOST_NODES:
+            self._gaps[node] = deque(maxlen=_KEPT_GAPS)
+            self._times[node] = now
         if time.monotonic() - self._written > _WRITE_SECONDS:
             self._written = time.monotonic()
-            write_atomically(self._path, json.dumps(self._times).encode(), durable=False)
+            content = {
+                n: [when, round(max(self._gaps[n], default=0.0), 2)] for n, when in self._times.items()
+            }
+            write_atomically(self._path, json.dumps(content).encode(), durable=False)
 
 
 class HeardNodes:
@@ -68,10 +79,13 @@ class HeardNodes:
                 self.heard.note(node)
 
 
-def read_heard(folder: Path) -> dict[int, float]:
-    """Return node -> Unix time at which it was last heard of; nothing where nobody has written it down."""
+def read_heard(folder: Path) -> dict[int, tuple[float, float]]:
+    """Return node -> Unix time at which it was last heard of, and the longest of its last silences, in seconds.
+
+    Nothing where nobody has written it down.
+    """
     try:
         content = json.loads((folder / FILE).read_text())
-        return {int(node): float(when) for node, when in content.items()}
+        return {int(node): (float(when), float(gap)) for node, (when, gap) in content.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

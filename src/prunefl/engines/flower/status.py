@@ -57,18 +57,21 @@ class Status:
             "updated": time.time(),
             "clients_accuracy": self.evaluation.get("accuracy"),
             "worst_tenth": self.evaluation.get("worst_tenth"),
-            "nodes": [_describe(member, heard.get(member.node, 0.0)) for member in self.members.values()],
+            "nodes": [
+                _describe(member, heard.get(member.node, (0.0, 0.0))) for member in self.members.values()
+            ],
         }
 
 
-def _describe(member: "Member", heard: float) -> dict[str, Any]:
+def _describe(member: "Member", heard: tuple[float, float]) -> dict[str, Any]:
     return {
         "client": member.client,
         "online": member.online,
         "overdue": member.overdue,
         "working": bool(member.message),
         "last_seen": member.last_seen,
-        "last_heard": heard,
+        "last_heard": heard[0],
+        "longest_silence": heard[1],
         "samples": member.num_samples,
         "left_out": member.refusals,
         "barred": bool(member.barred),
