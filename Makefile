@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test test-arm64 lint bench sanitize clean
+.PHONY: help demo test test-arm64 drills lint bench sanitize clean
 .PHONY: test-fast coverage docs format wheel check-wheel
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian)"
 	@echo "make browser      install Chromium, where that can be done, for the tests of pages"
 	@echo "make coverage     all tests, and which lines of Python they did not reach: build/coverage"
+	@echo "make drills       every attack on a federation of real processes (some ten minutes)"
 	@echo "make lint         check format, lint and types"
 	@echo "make format       put Python and C++ into the house's format"
 	@echo "make docs         the site, with warnings as errors: build/site"
@@ -46,6 +47,9 @@ browser:
 
 test: $(VENV)/installed browser
 	$(BIN)/python -m pytest
+
+drills: $(VENV)/installed
+	PRUNEFL_DRILLS=1 $(BIN)/python -m pytest tests/integration/test_drills.py
 
 test-fast: $(VENV)/installed
 	$(BIN)/python -m pytest -m fast

@@ -53,7 +53,8 @@ def loading_client(message: Message, context: Context) -> Message:
 @server_app.main()
 def timed_rounds(grid: Grid, context: Context) -> None:
     """Send the state to all, wait for all, and write down how long each round took."""
-    nodes = [int(node) for node in json.loads(str(context.run_config["nodes"]))]
+    folder = Path(os.environ["BENCH_FOLDER"])
+    nodes = json.loads((folder / "nodes.json").read_text())
     envelope = seal(Envelope("state", {}, (os.urandom(STATE_BYTES),)))
     seconds = []
     with Mailbox(grid, 1 << 30) as mailbox:
@@ -68,7 +69,7 @@ def timed_rounds(grid: Grid, context: Context) -> None:
                     waiting.discard(answer.message)
                 time.sleep(0.1)
             seconds.append(time.perf_counter() - started)
-    Path(str(context.run_config["folder"]), "seconds.json").write_text(json.dumps(seconds))
+    (folder / "seconds.json").write_text(json.dumps(seconds))
 
 
 def echo(path: str) -> None:
@@ -155,6 +156,7 @@ def measure(kind: str, rounds: int) -> list[float]:
             SECRET_FILE: str(secret),
             "FLWR_HOME": str(folder / "flower"),
             "BENCH_ROUNDS": str(rounds + 1),
+            "BENCH_FOLDER": str(folder),
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
             "PATH": os.pathsep.join([path, os.environ["PATH"]]),
             "OMP_NUM_THREADS": "1",
@@ -183,8 +185,9 @@ def follow(
         text.replace("prunefl.engines.flower.client_app:app", "flower_overhead:client_app")
     )
     with control.connect(address, secret, ca) as client:
-        options: dict[str, str | bool] = {"folder": str(folder)}
-        run = control.start_run(client, keys.read_register(folder / "keys"), options)
+        registered = control.register_nodes(client, keys.read_register(folder / "keys"))
+        (folder / "nodes.json").write_text(json.dumps(list(registered)))
+        run = control.start_run(client)
         nodes()
         while (status := control.run_status(client, run))[0] != "finished":
             if group.find_ended():

@@ -13,6 +13,7 @@ from flwr.simulation import run_simulation
 
 from prunefl import config as settings
 from prunefl.engines.flower.client_app import app as client_app
+from prunefl.engines.flower.server_app import RunOptions
 from prunefl.runs.federation import run
 
 config, folder = settings.load(Path(sys.argv[1])), Path(sys.argv[2])
@@ -21,8 +22,8 @@ server_app = ServerApp()
 
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run all rounds on the grid; {} because simulated nodes have no keys."""
-    run(grid, config, folder, {}, resume=False)
+    """Run all rounds on the grid; simulated nodes have no keys."""
+    run(grid, config, RunOptions(Path(sys.argv[1]), folder, nodes={}, keys=None, resume=False))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from prunefl.engines.flower import keys, sockets
 from prunefl.engines.flower.join import free_port, socket_path
+from prunefl.engines.flower.signing import is_signed, sign_message, unpack_signed
 
 COMMAND = "import sys; from prunefl.commands.main import main; main()"
 
@@ -73,6 +74,10 @@ class Realm:
         return self.start(
             name, "client", *place, *own, *(["--keys", str(given)] if given.exists() else ["--insecure"])
         )
+
+    def home(self, client: int) -> Path:
+        """Return a client's folder of keys."""
+        return self.folder / "keys" / f"client-{client}"
 
     def state(self, name: str) -> Path:
         return self.folder / "state" / name
@@ -167,10 +172,15 @@ def realm(folder: Path, config: str, clients: int = 3) -> Iterator[Realm]:
 
 
 class Forger:
-    """Sits on a worker's socket and passes envelopes on, through `change` on the way back."""
+    """Sits on a worker's socket and passes messages on; answers go through `change` on the way back.
 
-    def __init__(self, state: Path, change: Callable[[bytes], bytes]) -> None:
+    With the client's own folder of keys it is a client that lies: what it changes it signs.
+    """
+
+    def __init__(self, state: Path, change: Callable[[bytes], bytes], home: Path | None = None) -> None:
         self.change = change
+        self.key = keys.read_node_key(home / keys.NODE) if home else None
+        self.asked: list[bytes] = []
         self.front, self.back = socket_path(state), socket_path(state).with_name("real.sock")
         os.rename(self.front, self.back)
         self.server = sockets.listen(self.front)
@@ -187,7 +197,14 @@ class Forger:
                 continue
             with line:
                 line.settimeout(60)
-                sockets.send(line, self.change(sockets.call(self.back, sockets.receive(line), 60)))
+                self.asked.append(sockets.receive(line))
+                sockets.send(line, self._forge(sockets.call(self.back, self.asked[-1], 60)))
+
+    def _forge(self, answer: bytes) -> bytes:
+        if self.key is None or not is_signed(answer):
+            return self.change(answer)
+        signed = unpack_signed(answer)
+        return sign_message(self.key, signed.statement, self.change(signed.content))
 
     def close(self) -> None:
         """Let the worker have its socket back."""

@@ -147,7 +147,7 @@ def test_fault_drill(tmp_path, monkeypatch):
         town.wait("round 3", lambda: town.round() >= 3, 240)
 
         # So that the drill is over before the run is, on any machine: no round is shorter than a second.
-        forger = Forger(town.state("client-0"), slowly)
+        forger = Forger(town.state("client-0"), slowly, town.home(0))
         strangers(town, tmp_path)
         family = town.family("client-1")
         view = RunView(town.run, "run", "r0")

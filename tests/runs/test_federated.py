@@ -16,6 +16,7 @@ from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts, with_task
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal
+from prunefl.engines.flower.server_app import RunOptions
 from prunefl.engines.flower.session import ANYTHING, WorkerOptions, load_network
 from prunefl.engines.flower.worker import Worker
 from prunefl.local import make_backend
@@ -103,7 +104,7 @@ def federated(tmp_path, monkeypatch):
     def go(config, restarts=False, personal=None):
         grid = LocalGrid(tmp_path / "clients", config.data.clients, restarts, personal)
         (tmp_path / "run").mkdir()
-        run(grid, config, tmp_path / "run", {}, resume=False)
+        run(grid, config, RunOptions(tmp_path / "c.toml", tmp_path / "run", {}, None, resume=False))
         return grid
 
     return go

@@ -50,6 +50,13 @@ def client(
     out: Annotated[
         Path | None, typer.Option(help="File for that personal model, such as model.safetensors.")
     ] = None,
+    limits: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file with what a server may ask of this client: threads, memory_mb, disk_mb, steps, seconds, "
+            "batch, smallest_batch, smallest_steps, allow (docs/federation.md)."
+        ),
+    ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
 ) -> None:
     """Join a federation, train when asked, and come back after any interruption.
@@ -80,7 +87,9 @@ def client(
         raise PruneFLError("--personal-steps N and --out FILE belong together; give both or neither")
     chosen, allowed = _number(number, share, keys), tuple(allow or ())
     folder = state or Path("runs") / f"client-{chosen}"
-    options = ClientOptions(server, chosen, data, keys, folder, share, allowed, stay, personal_steps, out)
+    options = ClientOptions(
+        server, chosen, data, keys, folder, share, allowed, stay, personal_steps, out, limits
+    )
     join(options, typer.echo)
 
 

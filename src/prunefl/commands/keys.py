@@ -17,6 +17,11 @@ def keys(
     renew: Annotated[
         bool, typer.Option("--renew", help="Issue a new server certificate, for other hosts or days.")
     ] = False,
+    revoke: Annotated[
+        int | None,
+        typer.Option(help="Number of a client to let in no more; a running server follows within seconds."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show who may join, and change nothing.")] = False,
 ) -> None:
     """Make a certificate authority, a server certificate and a key for every client.
 
@@ -28,8 +33,18 @@ def keys(
     from prunefl.engines.flower import require_flower
 
     require_flower()
-    from prunefl.engines.flower.keys import make_keys
+    from prunefl.engines.flower.keys import list_keys, make_keys
+    from prunefl.engines.flower.keys import revoke as take_out
 
+    if revoke is not None:
+        take_out(folder, revoke)
+        typer.echo(
+            f"client {revoke} may join no more; a new key for it: prunefl keys {folder} --clients {revoke + 1}"
+        )
+        return
+    if listed:
+        typer.echo("\n".join(list_keys(folder)))
+        return
     written = make_keys(folder, host or [], clients, days, renew)
     for path in written:
         typer.echo(f"wrote {path}")

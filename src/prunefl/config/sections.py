@@ -129,6 +129,11 @@ class TrainingSettings:
     class_weights: tuple[float, ...] = setting((), "of the loss, one for each class; []: none")
     participants: int = setting(0, "clients drawn for a round; 0: all of them", at_least(0))
     weighting: str = setting("samples", "p_n = D_n / D, or uniform", one_of("samples", "uniform"))
+    weight_cap: float = setting(
+        3.0,
+        "a client's samples count for at most so many times the median of its round; 0: for any",
+        at_least(0),
+    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,12 @@ class PruningSettings:
 class InitialSettings:
     """Pruning at one client before the first round."""
 
-    client: int = setting(-1, "which client; -1: the fastest that has enough samples", at_least(-1))
+    client: int = setting(-1, "which client, alone; -1: the fastest that have enough samples", at_least(-1))
+    clients: int = setting(
+        1,
+        "how many do it, each by itself; of three or more, the one most like the others counts",
+        at_least(1),
+    )
     samples: int = setting(200, "how many of its samples", at_least(1))
     interval: int = setting(5, "passes over them between reconfigurations", at_least(1))
     start_factor: float = setting(
@@ -168,6 +178,12 @@ class InitialSettings:
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
     max_passes: int = setting(40, "stop after so many passes at the latest", at_least(1))
     threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
+    deadline: float = setting(
+        86400.0,
+        "seconds that a real client has for it; then the next fastest is asked",
+        positive(),
+        free="to resume",
+    )
 
 
 @dataclass(frozen=True)
@@ -232,6 +248,16 @@ class ServerSettings:
     aggregate: str = setting("mean", "or trimmed_mean, median", one_of("mean", "trimmed_mean", "median"))
     trim: float = setting(0.1, "share cut at each end by trimmed_mean", between(0.0, 0.5))
     clip_norm: float = setting(0.0, "largest norm of a client's change; 0: any", at_least(0))
+    max_change: float = setting(
+        5.0,
+        "a client's change of more than so many times the median norm of its round is scaled down to it; 0: any",
+        at_least(0),
+    )
+    max_statistic: float = setting(
+        10.0,
+        "importance whose sum is more than so many times the median of its round is left out; 0: any",
+        at_least(0),
+    )
     quorum: float = setting(0.5, "share of a round's clients without which it is not finished", share())
     deadline: float = setting(600.0, "seconds that a real client has for a round", positive())
 

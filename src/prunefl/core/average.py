@@ -1,7 +1,7 @@
 """From many updates to one: weighted means, and robust ones for fleets that are not trusted."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from prunefl.core.state import Array, Arrays, SparseState
 Combine = Callable[[Sequence[Array], Sequence[float]], Array]
 
 
-def shares(num_samples: Sequence[int], weighting: str) -> list[float]:
+def shares(num_samples: Sequence[float], weighting: str) -> list[float]:
     """Return p_n of each participant: D_n / D, or 1 / n for `uniform` (docs/method.md 2)."""
     if weighting == "uniform":
         return [1 / len(num_samples)] * len(num_samples)
@@ -60,6 +60,23 @@ def trimmed_mean(share: float) -> Combine:
     return combine
 
 
+def choose_combine(aggregate: str, trim: float) -> Combine:
+    """Return the way that server.aggregate names."""
+    return {"mean": weighted_mean, "median": median, "trimmed_mean": trimmed_mean(trim)}[aggregate]
+
+
+def combine_statistics(given: Iterable[Arrays], weights: Sequence[float], combine: Combine) -> Arrays:
+    """Return statistics of the same names made one; a mean is added up one after another, to save memory."""
+    if combine is not weighted_mean:
+        kept = list(given)
+        return {name: combine([one[name] for one in kept], weights) for name in kept[0]}
+    total: dict[str, Array] = {}
+    for one, weight in zip(given, weights, strict=True):
+        for name, value in one.items():
+            total[name] = add_weighted(total.get(name), value, weight)
+    return total
+
+
 def combine_states(states: Sequence[SparseState], weights: Sequence[float], combine: Combine) -> SparseState:
     """Return the states combined name by name; all live under the same masks."""
     values = {name: combine([s.values[name] for s in states], weights) for name in states[0].values}
@@ -89,5 +106,18 @@ def clip_change(state: SparseState, start: SparseState, limit: float) -> SparseS
     share = np.float32(limit / norm)
     moved: Arrays = {
         name: np.asarray(start.values[name] + share * change) for name, change in changes.items()
+    }
+    return SparseState(moved, state.masks)
+
+
+def shrink_change(state: SparseState, start: SparseState, share: float) -> SparseState:
+    """Return `start` moved by a share of the change to `state`, under its masks; in float64, for any size."""
+    before = start.remask(state.masks)
+    moved: Arrays = {
+        name: np.asarray(
+            before.values[name] + share * np.subtract(value, before.values[name], dtype=np.float64),
+            np.float32,
+        )
+        for name, value in state.values.items()
     }
     return SparseState(moved, state.masks)

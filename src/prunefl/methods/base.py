@@ -215,11 +215,7 @@ class Method:
             start: the state that the clients were sent.
         """
         server = self.config.server
-        combine = {
-            "mean": average.weighted_mean,
-            "median": average.median,
-            "trimmed_mean": average.trimmed_mean(server.trim),
-        }[server.aggregate]
+        combine = average.choose_combine(server.aggregate, server.trim)
         states, weights = [update.state for update in updates], [update.share for update in updates]
         return Combined(average.combine_states(states, weights, combine), memory)
 

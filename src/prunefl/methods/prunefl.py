@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from prunefl.core import importance, schedule
+from prunefl.core import importance, outliers, schedule
 from prunefl.core.limits import allowed_weights
 from prunefl.core.masks import Counts, Masks
 from prunefl.core.memory import Memory
@@ -68,10 +68,10 @@ class PruneFL(Method):
         return Chosen(keep_largest(masks, sizes, allowed_weights(limit, masks.size)))
 
     def cohort(self, round: int, clients: Clients) -> Sequence[int]:
-        return [self._initial_client(clients)] if round == 0 else super().cohort(round, clients)
+        return self._initial_clients(clients) if round == 0 else super().cohort(round, clients)
 
-    def _initial_client(self, clients: Clients) -> int:
-        """Return who prunes first: the config's choice, or the fastest that has enough samples (docs/method.md 8)."""
+    def _initial_clients(self, clients: Clients) -> Sequence[int]:
+        """Return who prunes first: the config's choice, or the fastest that have enough samples (docs/method.md 8)."""
         chosen, samples = self.config.initial.client, self.config.initial.samples
         if chosen >= 0:
             held = clients.num_samples[chosen]
@@ -79,12 +79,13 @@ class PruneFL(Method):
                 raise PruneFLError(
                     f"initial.samples={samples}, must be <= {held}, what initial.client={chosen} has"
                 )
-            return chosen
+            return [chosen]
         enough = [n for n, count in enumerate(clients.num_samples) if count >= samples]
         if not enough:
             most = max(clients.num_samples)
             raise PruneFLError(f"initial.samples={samples}, must be <= {most}, the most that a client has")
-        return min(enough, key=lambda client: (clients.step_seconds[client], client))
+        enough.sort(key=lambda client: (clients.step_seconds[client], client))
+        return enough[: self.config.initial.clients]
 
     def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
         if round == 0:
@@ -135,13 +136,14 @@ class PruneFL(Method):
         self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory
     ) -> Combined:
         if isinstance(work, PruneFirst):
-            return Combined(updates[0].state, memory)
+            return Combined(outliers.most_central([update.state for update in updates]), memory)
         return super().combine(work, start, updates, memory)
 
     def next(self, seen: Seen) -> Chosen:
         if isinstance(seen.work, PruneFirst):
-            numbers = seen.updates[0].numbers
-            notes = {"segments": stretches(numbers), "ended_by": ended_by(numbers, self.config.initial)}
+            first = next(update for update in seen.updates if update.state is seen.state)
+            ended = ended_by(first.numbers, self.config.initial)
+            notes = {"client": first.client, "segments": stretches(first.numbers), "ended_by": ended}
             return Chosen(seen.state.masks, seen.memory, notes=notes)
         assert isinstance(seen.work, Collect)
         collected = {"collected": seen.work.collect}

@@ -47,4 +47,6 @@ def clients_to_evaluate(setup: Setup, state: ServerState, outcome: Outcome) -> S
     """Return who evaluates after a round: its cohort, after the last round all clients, else nobody."""
     if not evaluates_at_clients(state.round, setup.config):
         return []
-    return range(len(setup.devices)) if state.round >= setup.config.run.rounds else outcome.cohort
+    if state.round < setup.config.run.rounds:
+        return outcome.cohort
+    return [client for client in range(len(setup.devices)) if client not in setup.left_out]

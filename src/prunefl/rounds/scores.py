@@ -2,10 +2,11 @@
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prunefl.methods import BadUpdate
+from prunefl.rounds.bounds import bound_losses, bound_samples
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 
@@ -64,8 +65,11 @@ class Scored:
     refused: Mapping[int, str]
 
 
-def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply]) -> Scored:
-    """Return the good scores among the replies, in the clients' order.
+def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply], weight_cap: float = 0.0) -> Scored:
+    """Return the good scores among the replies, in the clients' order, none out of bounds.
+
+    Args:
+        weight_cap: held-out samples count for at most so many times the median of the clients; 0: for any.
 
     Raises:
         RoundFailed: there is none.
@@ -83,11 +87,23 @@ def collect_scores(orders: Mapping[int, Order], replies: Iterable[Reply]) -> Sco
         first, round = min(refused), next(iter(orders.values())).round
         raise RoundFailed(
             f"evaluation after round {round}: no client's scores were good; client {first}: {refused[first]}",
-            {client: why for client, why in refused.items() if why != NO_REPLY},
+            round,
+            refused,
         )
     clients = sorted(good)
     personal = {client: good[client][1] for client in clients if len(good[client]) > 1}
-    return Scored({client: good[client][0] for client in clients}, personal, sent, refused)
+    scores = _bound([good[client][0] for client in clients], weight_cap)
+    return Scored(dict(zip(clients, scores, strict=True)), personal, sent, refused)
+
+
+def _bound(scores: Sequence[Score], weight_cap: float) -> list[Score]:
+    """Return the scores; one of very many samples, or of a very large loss, counts for less."""
+    samples = [int(count) for count in bound_samples([score.samples for score in scores], weight_cap)]
+    losses = bound_losses([score.loss for score in scores])
+    return [
+        Score(score.right * count // score.samples, count, loss)
+        for score, count, loss in zip(scores, samples, losses, strict=True)
+    ]
 
 
 def _checked_scores(order: Order | None, reply: Reply) -> list[Score]:

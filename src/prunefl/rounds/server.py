@@ -1,6 +1,6 @@
 """The server's half of the round: orders out, replies in, next masks. State in, state out; no engine."""
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.scores import collect_scores
 from prunefl.rounds.updates import collect_updates
+from prunefl.system.errors import PruneFLError
 
 REMEMBERED_MASKS = 3
 """How many former masks the server keeps, to send a change instead of a whole pattern."""
@@ -38,6 +39,8 @@ class Setup:
         devices: the device of every client.
         time_model: T(M) of the fleet.
         cut: how the data was divided among the clients, in words.
+        left_out: clients that are not asked any more, for what they did to the model.
+        passed_over: clients that are not asked for the stage before round 1: they had their time.
         measured: break-even densities that decide which layers compute sparsely, and with it bits; they grow as layers
             are met, and are saved with the run.
     """
@@ -50,11 +53,26 @@ class Setup:
     time_model: TimeModel
     cut: str = ""
     measured: MutableMapping[str, float] = field(default_factory=dict)
+    left_out: Set[int] = frozenset()
+    passed_over: Set[int] = frozenset()
 
     @property
     def clients(self) -> Clients:
         """The clients as a method sees them."""
         return Clients(self.num_samples, [device.dense_step_seconds() for device in self.devices])
+
+    def choose_cohort(self, round: int) -> Sequence[int]:
+        """Return who takes part in a round, of those that are asked at all."""
+        gone, clients = self.left_out if round else self.left_out | self.passed_over, self.clients
+        # who has no samples is not chosen to prune first
+        sizes = [0 if client in gone else size for client, size in enumerate(clients.num_samples)]
+        chosen = self.method.cohort(round, clients if round else replace(clients, num_samples=sizes))
+        drawn = check_cohort(self.method, chosen, len(self.devices))
+        there = [client for client in drawn if client not in gone]
+        if not there:
+            names = ", ".join(str(client) for client in sorted(drawn))
+            raise PruneFLError(f"round {round}: client {names} would take part, and is left out of the run")
+        return there
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,7 @@ class ServerState:
         known: client -> digest of the masks that it is known to hold.
         past: masks by digest, the present ones included, the latest last.
         residual: what quantisation has kept from the clients so far.
+        usual_change: norm of a usual client's change in the last round; 0 before the first.
         evidence: what round times have told of each kind of device (time.refit), by its first client.
         moments: what the server's optimiser remembers, under the model's masks.
     """
@@ -80,6 +99,7 @@ class ServerState:
     totals: Totals = field(default_factory=Totals)
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
     moments: Moments = field(default_factory=Moments)
+    usual_change: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +108,7 @@ class Outcome:
 
     Attributes:
         notes: what the method wants to have in the record.
+        bounded: client -> what of its reply was out of bounds, and what was done about it.
         evaluation: how the model that came of it does at clients, where they were asked.
     """
 
@@ -98,6 +119,7 @@ class Outcome:
     reconfigured: bool
     refused: Mapping[int, str]
     notes: Mapping[str, Any]
+    bounded: Mapping[int, str]
     evaluation: Evaluation | None = None
 
 
@@ -114,7 +136,7 @@ def start(setup: Setup) -> ServerState:
 def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int, Order]]:
     """Return the orders of the next round by client, and the state with what quantisation kept back."""
     round, work = _next_work(setup, state)
-    cohort = check_cohort(setup.method, setup.method.cohort(round, setup.clients), len(setup.devices))
+    cohort = setup.choose_cohort(round)
     rate = schedule.learning_rate(round, setup.config)
     packed, residual = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     orders = {c: Order(round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
@@ -150,7 +172,7 @@ def finish_evaluation(
     Raises:
         RoundFailed: no reply was good.
     """
-    got = collect_scores(orders, replies)
+    got = collect_scores(orders, replies, setup.config.training.weight_cap)
     charge = charge_evaluation(setup, state, orders, got)
     return replace(state, totals=state.totals.plus(charge)), Evaluation(
         got.scores, got.personal, got.refused, charge
@@ -171,7 +193,7 @@ def finish_round(
         RoundFailed: fewer good replies than the quorum; the state given stays valid.
     """
     method, work = setup.method, next(iter(orders.values())).work
-    got = collect_updates(method, setup.network.template, state.sparse, orders, replies)
+    got = collect_updates(method, setup.network.template, state.sparse, orders, replies, state.usual_change)
     charge = charge_round(setup, state, orders, got)
     here = state.sparse.masks
     known = {**state.known, **{update.client: here.digest for update in got.updates}}
@@ -179,7 +201,9 @@ def finish_round(
     state = replace(state, evidence=refit.observe_round(setup, state, orders, got))
     combined = check_combined(method, method.combine(work, state.sparse, got.updates, state.memory))
     stepped, moments = _step(setup, state, combined.state)
-    state = replace(state, round=state.round + 1, sparse=stepped, moments=moments)
+    # what comes before round 1 is many rounds' work: no measure for a round
+    usual = got.usual_change if state.round >= 0 else 0.0
+    state = replace(state, round=state.round + 1, sparse=stepped, moments=moments, usual_change=usual)
     seen = Seen(
         state.round,
         work,
@@ -201,6 +225,7 @@ def finish_round(
         reconfigured=chosen.masks != here,
         refused=got.refused,
         notes=chosen.notes,
+        bounded=got.bounded,
     )
 
 

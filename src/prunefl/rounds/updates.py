@@ -1,14 +1,15 @@
 """From replies to updates: checked before they are believed; what is wrong is left out by its reason."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from prunefl import wire
-from prunefl.core import average
+from prunefl.core import average, outliers
 from prunefl.core.network import Template
 from prunefl.core.state import Array, Arrays, SparseState
 from prunefl.methods import BadUpdate, Method, Received
+from prunefl.rounds.bounds import Bounded, bound_losses, bound_samples, hold_to_usual
 from prunefl.rounds.messages import Order, Reply
 from prunefl.system.errors import PruneFLError
 
@@ -16,11 +17,24 @@ NO_REPLY = "no reply"
 
 
 class RoundFailed(PruneFLError):
-    """Too few good replies to finish a round; `refused` says of every client that sent a bad one why."""
+    """Too few good replies to finish a round.
 
-    def __init__(self, text: str, refused: Mapping[int, str]) -> None:
+    Attributes:
+        round: which.
+        refused: of every client that sent a bad one, why.
+        silent: who was asked and did not answer.
+        blames_model: whether most of those who answered were sent a model that gives no finite numbers.
+    """
+
+    def __init__(
+        self, text: str, round: int, refused: Mapping[int, str], diverged: Set[int] = frozenset()
+    ) -> None:
         super().__init__(text)
-        self.refused = refused
+        self.round = round
+        self.refused = {client: why for client, why in refused.items() if why != NO_REPLY}
+        self.silent = sorted(refused.keys() - self.refused.keys())
+
+        self.blames_model = len(diverged) > len(self.refused) / 2
 
 
 class NotFinite(BadUpdate):
@@ -33,11 +47,13 @@ class Collected:
 
     Attributes:
         updates: the good ones, in the clients' order, whoever came first.
-        statistic: p_n-weighted mean of what the clients reported, or None.
+        statistic: p_n-weighted mean of what the clients reported, or None; robust where server.aggregate is.
         loss: p_n-weighted mean of the training losses.
         seconds: client -> compute time that it measured.
         sent: client -> bytes of each message that came, refused ones too.
         refused: client -> why its reply was left out.
+        bounded: client -> what of its reply was out of bounds, and what was done about it.
+        usual_change: norm of a usual client's change.
     """
 
     updates: Sequence[Received]
@@ -46,6 +62,17 @@ class Collected:
     seconds: Mapping[int, float]
     sent: Mapping[int, tuple[int, ...]]
     refused: Mapping[int, str]
+    bounded: Mapping[int, str] = field(default_factory=dict)
+    usual_change: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Good:
+    """A reply that was found to be good; `mass` is the sum of its statistic."""
+
+    reply: Reply
+    state: SparseState
+    mass: float
 
 
 def collect_updates(
@@ -54,49 +81,58 @@ def collect_updates(
     start: SparseState,
     orders: Mapping[int, Order],
     replies: Iterable[Reply],
+    usual_change: float = 0.0,
 ) -> Collected:
-    """Return the good updates among the replies, and the mean of their statistics.
+    """Return the good updates among the replies, held to what is usual, and the mean of their statistics.
+
+    Args:
+        usual_change: the norm of a usual client's change in the round before; 0 if there was none.
 
     Raises:
         RoundFailed: fewer than the quorum.
     """
-    good: dict[int, tuple[Reply, SparseState]] = {}
+    good: dict[int, _Good] = {}
     refused, sent, diverged = {}, {}, set()
     for reply in replies:
         sent[reply.client] = tuple(len(part) for part in (reply.model, reply.statistic, reply.scores) if part)
         try:
-            state = _checked_state(method, template, start, orders.get(reply.client), reply)
+            good[reply.client] = _check(method, template, start, orders.get(reply.client), reply)
         except (wire.WireError, BadUpdate) as error:
             refused[reply.client] = str(error)
             if isinstance(error, NotFinite) or getattr(error, "reason", "") == "values":
                 diverged.add(reply.client)
-        else:
-            # A round of full models is heavy: the bytes go as soon as they are unpacked.
-            good[reply.client] = replace(reply, model=b""), state
     refused |= {client: NO_REPLY for client in orders if client not in sent}
     _need_quorum(method, orders, len(good), refused, diverged)
-    clients = sorted(good)
-    weighting = method.config.training.weighting
-    shares = average.shares([good[client][0].num_samples for client in clients], weighting)
-    updates = [
-        Received(client, share, good[client][1], good[client][0].numbers)
-        for client, share in zip(clients, shares, strict=True)
-    ]
-    sharers = [(good[update.client][0], update.share) for update in updates]
+    good = dict(sorted(good.items()))
+    server, training = method.config.server, method.config.training
+    states = {client: one.state for client, one in good.items()}
+    changes = hold_to_usual(states, start, usual_change, server.max_change)
+    counts = bound_samples([one.reply.num_samples for one in good.values()], training.weight_cap)
+    shares = dict(zip(good, average.shares(counts, training.weighting), strict=True))
+    statistic, liars = _combine_statistics(method, good, shares, orders, template)
+    losses = bound_losses([one.reply.loss for one in good.values()])
     return Collected(
-        updates,
-        _mean_statistic(sharers, orders, template),
-        sum(share * reply.loss for reply, share in sharers),
-        {client: good[client][0].seconds for client in clients},
+        [Received(n, shares[n], changes.states[n], one.reply.numbers) for n, one in good.items()],
+        statistic,
+        sum(share * loss for share, loss in zip(shares.values(), losses, strict=True)),
+        {client: one.reply.seconds for client, one in good.items()},
         sent,
         refused,
+        _join(changes.words, liars),
+        changes.usual,
     )
 
 
-def _checked_state(
+def _join(*found: Bounded) -> Bounded:
+    """Return all that is said of each client, in one text."""
+    clients = sorted({client for words in found for client in words})
+    return {client: "; ".join(words[client] for words in found if client in words) for client in clients}
+
+
+def _check(
     method: Method, template: Template, start: SparseState, order: Order | None, reply: Reply
-) -> SparseState:
-    """Return the reply's state unpacked, or say what is wrong with the reply."""
+) -> _Good:
+    """Return the reply with its state unpacked, or say what is wrong with it."""
     if order is None or reply.round != order.round:
         raise BadUpdate(f"reply for round {reply.round}, which this client was not asked for")
     if not math.isfinite(reply.loss):
@@ -108,16 +144,16 @@ def _checked_state(
         raise BadUpdate("update for other masks than the server's")
     if bool(reply.statistic) != bool(order.work.report):
         raise BadUpdate(f"statistic {order.work.report or 'none'!r} was asked for")
-    if reply.statistic:
-        # unpacked for good one by one, when all are known to be good: together they could fill the memory
-        _unpack_statistic(reply, order, template)
+    # unpacked for good one by one, when all are known to be good: together they could fill the memory
+    mass = outliers.measure_mass(_unpack_statistic(reply, order, template)) if reply.statistic else 0.0
     if reply.scores:
         raise BadUpdate("scores, which were not asked for")
     method.check(order.work, reply.numbers, start.masks)
     clip_norm = method.config.server.clip_norm
     if clip_norm and not order.work.own_masks:
         state = average.clip_change(state, start, clip_norm)
-    return state
+    # A round of full models is heavy: the bytes go as soon as they are unpacked.
+    return _Good(replace(reply, model=b""), state, mass)
 
 
 def _need_quorum(
@@ -140,20 +176,37 @@ def _need_quorum(
     raise RoundFailed(
         f"{found}: {good} of {len(orders)} updates were good, {need} are needed "
         f"(server.quorum={quorum}); client {first}: {refused[first]}",
-        came,
+        order.round,
+        refused,
+        diverged,
     )
 
 
-def _mean_statistic(
-    replies: Sequence[tuple[Reply, float]], orders: Mapping[int, Order], template: Template
-) -> Arrays | None:
-    """Return the p_n-weighted mean of the reported statistics, one client after another to save memory."""
-    total: dict[str, Array] = {}
-    for reply, share in replies:
-        if reply.statistic:
-            for name, value in _unpack_statistic(reply, orders[reply.client], template).items():
-                total[name] = average.add_weighted(total.get(name), value, share)
-    return total or None
+def _combine_statistics(
+    method: Method,
+    good: Mapping[int, _Good],
+    shares: Mapping[int, float],
+    orders: Mapping[int, Order],
+    template: Template,
+) -> tuple[Arrays | None, Bounded]:
+    """Return the clients' statistics made one as server.aggregate says, and whose are left out of it."""
+    masses = {client: one.mass for client, one in good.items() if one.reply.statistic}
+    if not masses:
+        return None, {}
+    server, most = method.config.server, method.config.server.max_statistic
+    times = outliers.times_usual(masses, outliers.find_usual(list(masses.values()), 0.0))
+    liars = {
+        client: f"importance {ratio:.3g} times the median of the round: left out"
+        for client, ratio in times.items()
+        if most and ratio > most
+    }
+    kept = [client for client in masses if client not in liars]
+    total = sum(shares[client] for client in kept)
+    # the same bits where nobody is left out: shares then add up to one but for rounding
+    weights = [shares[client] / total if liars else shares[client] for client in kept]
+    unpacked = (_unpack_statistic(good[client].reply, orders[client], template) for client in kept)
+    combine = average.choose_combine(server.aggregate, server.trim)
+    return average.combine_statistics(unpacked, weights, combine), liars
 
 
 def _unpack_statistic(reply: Reply, order: Order, template: Template) -> dict[str, Array]:

@@ -12,7 +12,14 @@ from prunefl.rounds import client_files
 from prunefl.rounds.client_files import under
 from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
-from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays, understanding
+from prunefl.system.files import (
+    CheckpointError,
+    cut_off,
+    load_arrays,
+    save_arrays,
+    understanding,
+    write_atomically,
+)
 
 FORMAT = 2
 """What a checkpoint calls itself; version 0.1 did not say, and cannot be resumed by others."""
@@ -21,11 +28,16 @@ KEPT = 2
 """Checkpoints kept: the last, and the one before it in case the last cannot be read."""
 
 
-def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
-    """Write a checkpoint and remove those that are older than the last two.
+EVALUATED = "evaluated.txt"
+"""Names the last checkpoint whose model was evaluated, and found to be sound: it is kept beside the last two."""
+
+
+def save(folder: Path, state: ServerState, extra: Mapping[str, Any], evaluated: bool = False) -> Path:
+    """Write a checkpoint and remove those that are older than the last two, but for the last evaluated one.
 
     Args:
         extra: JSON that the engine wants back: its clients' states, the length of the records.
+        evaluated: whether its model was evaluated.
     """
     arrays = {f"values/{name}": value for name, value in state.sparse.values.items()}
     arrays |= client_files.residual_arrays(state.residual) | client_files.memory_arrays(state.memory)
@@ -40,13 +52,33 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any]) -> Path:
         "shapes": state.sparse.masks.shapes,
         "memory": dict(state.memory.numbers),
         "totals": asdict(state.totals),
+        "usual_change": state.usual_change,
         "evidence": {str(client): asdict(seen) for client, seen in state.evidence.items()},
         "extra": dict(extra),
     }
     path = save_arrays(folder / f"{state.round + 1:07d}", arrays, about)
+    if evaluated:
+        write_atomically(folder / EVALUATED, path.name.encode())
+    kept = _name_evaluated(folder)
     for old in [*_found(folder)[KEPT:], *cut_off(folder)]:
-        old.unlink()
+        if old.name != kept:
+            old.unlink()
     return path
+
+
+def _name_evaluated(folder: Path) -> str:
+    path = folder / EVALUATED
+    return path.read_text(errors="replace").strip() if path.exists() else ""
+
+
+def go_back(folder: Path) -> int:
+    """Remove all checkpoints after the last evaluated one, all if there is none; return its round, -1 for the start."""
+    kept = _name_evaluated(folder)
+    for path in _found(folder):
+        if path.name == kept:
+            return _step_of(path) - 1
+        path.unlink()
+    return -1
 
 
 class OtherVersionError(CheckpointError):
@@ -144,6 +176,7 @@ def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[Serv
         past=past,
         residual=client_files.residual_of(arrays),
         totals=Totals(**about["totals"]),
+        usual_change=about.get("usual_change", 0.0),
         evidence={int(client): _evidence(seen) for client, seen in about["evidence"].items()},
         moments=client_files.moments_of(arrays),
     )

@@ -1,9 +1,10 @@
 """A federated run on real machines: a run as everywhere else, with Flower as its engine."""
 
 import math
+import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,11 @@ from prunefl.data import Federation
 from prunefl.engines.flower.engine import FlowerEngine, Terms
 from prunefl.engines.flower.envelope import Envelope, seal
 from prunefl.engines.flower.handshake import collect_facts, with_task
-from prunefl.engines.flower.mailbox import Mailbox
+from prunefl.engines.flower.mailbox import Mailbox, Messages
 from prunefl.engines.flower.membership import Membership
-from prunefl.engines.flower.server_app import Grid, make_server_app
+from prunefl.engines.flower.processes import RUN_FILE, max_bytes_file
+from prunefl.engines.flower.server_app import Grid, RunOptions, make_server_app
+from prunefl.engines.flower.signed_mailbox import sign_messages
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
 from prunefl.local.torch_backend.network import network_of
@@ -27,15 +30,18 @@ from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.setup import prepare
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 from prunefl.runs.records import Record
+from prunefl.runs.recovery import Recovery
 from prunefl.runs.runner import execute
+from prunefl.runs.soundness import UnsoundError
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
 NAME_FILE = "run-name.txt"
 
 
-def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resume: bool) -> None:
+def run(grid: Grid, config: Config, options: RunOptions) -> None:
     """Run all rounds with real clients and leave in the folder what every run leaves."""
+    folder, resume = options.folder, options.resume
     if loss_of(config).metric != "accuracy":
         raise PruneFLError(
             f"training.loss={config.training.loss!r}: real clients train classifiers so far; `prunefl run` simulates it"
@@ -54,10 +60,14 @@ def run(grid: Grid, config: Config, folder: Path, keys: Mapping[int, int], resum
     facts = collect_facts(network.template)
     hello = seal(Envelope("hello", {"run": name, "config": text, "facts": facts}))
     status = Status(folder, config.run.rounds, has_test=federation.test is not None)
-    terms = Terms(config.server.quorum, config.server.deadline, name, text)
-    with Mailbox(grid, limit_reply_bytes(setup)) as mailbox:
+    terms = Terms(config.server.quorum, config.server.deadline, config.initial.deadline, name, text)
+    announce_max_bytes(limit_reply_bytes(setup))
+    with Mailbox(grid, limit_reply_bytes(setup)) as unsigned:
+        mailbox: Messages = unsigned
+        if options.keys is not None:
+            mailbox = sign_messages(unsigned, name, options.keys, options.nodes)
         patience = max(120.0, config.server.deadline)
-        membership = Membership(mailbox, len(federation.clients), keys, hello, patience, say)
+        membership = Membership(mailbox, len(federation.clients), options.nodes, hello, patience, say)
         status.members = membership.members
         engine = FlowerEngine(mailbox, membership, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"
@@ -78,7 +88,12 @@ def _execute(
 ) -> None:
     """Execute the run; a round in which too many updates were bad is done again from the last checkpoint."""
 
+    recovery = Recovery(folder, say)
+    setup = replace(setup, left_out=frozenset(recovery.left_out))
+    engine.leave_out(recovery.left_out)
+
     def on_record(record: Record) -> None:
+        recovery.note(record)
         status.record = record
         status.accuracy = record.get("accuracy", status.accuracy)
         refused = [
@@ -88,6 +103,8 @@ def _execute(
         for client, why in refused:
             if why != NO_REPLY:
                 engine.refuse(int(client), why)
+        for client, words in record.get("bounded", {}).items():
+            engine.note_bounded(int(client), words)
         if found := record.get("evaluation"):
             status.evaluation = found
             for client, (right, samples) in found["by_client"].items():
@@ -102,9 +119,11 @@ def _execute(
         try:
             execute(setup, engine, federation.test, federation.name, folder, resume, on_record)
             return
-        except RoundFailed as error:
-            for client, why in error.refused.items():
+        except (RoundFailed, UnsoundError) as error:
+            for client, why in getattr(error, "refused", {}).items():
                 engine.refuse(client, why)
+            setup = recovery.recover(setup, error)
+            engine.leave_out(recovery.left_out)
             wait = backoff.next()
             say(f"{error}; again from the last checkpoint in {wait:.0f} s")
             time.sleep(wait)
@@ -131,6 +150,12 @@ def limit_reply_bytes(setup: Setup) -> int:
     """Return more than any honest reply needs: weights and a statistic at full precision, and the pattern."""
     elements = sum(math.prod(shape) for shape in setup.network.template.shapes)
     return 16 * elements + (1 << 20)
+
+
+def announce_max_bytes(most: int) -> None:
+    """Let the SuperLink, where it is ours, take answers of this size; they are wrapped in records."""
+    if RUN_FILE in os.environ:
+        write_atomically(max_bytes_file(), str(most + (1 << 20)).encode())
 
 
 def say(words: str) -> None:

@@ -95,6 +95,7 @@ class InitialRecord(CostRecord):
     client: int
     segments: NotRequired[list[Segment]]
     ended_by: NotRequired[str]
+    bounded: NotRequired[dict[str, str]]
 
 
 class LayerChange(TypedDict):
@@ -147,6 +148,7 @@ class RoundRecord(CostRecord):
     predicted_seconds: float
     clients: list[int]
     refused: dict[str, str]
+    bounded: NotRequired[dict[str, str]]
     accuracy: NotRequired[float]
     score: NotRequired[float]
     test_loss: NotRequired[float]

@@ -79,7 +79,7 @@ def outcome_record(
         "total": _totals(state.totals, total_wall),
     }
     if outcome.round == 0:
-        own: Record = {"kind": "initial", "client": outcome.cohort[0]}
+        own: Record = {"kind": "initial", "client": outcome.notes.get("client", outcome.cohort[0])}
     else:
         own = {
             "kind": "round",
@@ -90,6 +90,8 @@ def outcome_record(
             "clients": list(outcome.cohort),
             "refused": {str(client): reason for client, reason in outcome.refused.items()},
         }
+    if outcome.bounded:
+        own["bounded"] = {str(client): words for client, words in outcome.bounded.items()}
     if outcome.evaluation is not None:
         own["evaluation"] = evaluation_record(outcome.evaluation)
     # a method's notes stand beside what every record says, never in its place

@@ -22,7 +22,7 @@ from prunefl.runs.evaluate import Evaluator
 from prunefl.runs.records import Record, RecordFile, final_accuracy, final_score, mean_accuracy, read_records
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
-from prunefl.system.errors import PruneFLError
+from prunefl.runs.soundness import UnsoundError, check_sound, find_advice
 from prunefl.system.version import VERSION
 from prunefl.wire.model_file import About, save_model
 
@@ -109,6 +109,7 @@ def execute(
         live = opened.live
         clock = time.perf_counter()
         for state, outcome in rounds:
+            check_sound(setup, state, outcome)
             tested = _tested(setup, state, outcome, evaluator)
             now = time.perf_counter()
             wall, spent, clock = wall + now - clock, now - clock, now
@@ -126,7 +127,9 @@ def execute(
                     "measured": dict(setup.measured),
                 }
                 write_measured(folder, setup.measured)
-                checkpoint.save(folder / "checkpoints", state, extra)
+                # simulated clients could not go back so far
+                evaluated = (bool(tested) or outcome.evaluation is not None) and not extra["engine"]
+                checkpoint.save(folder / "checkpoints", state, extra, evaluated)
             if stop:
                 break
         records = read_records(file.path)
@@ -145,9 +148,10 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
     score, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
         rate = schedule.learning_rate(state.round, setup.config)
-        raise PruneFLError(
-            f"training diverged in round {state.round}, rate {rate:g}: the test loss turned {loss}; lower "
-            "training.learning_rate, or limit what one client can do by server.clip_norm or server.aggregate"
+        raise UnsoundError(
+            f"training diverged in round {state.round}, rate {rate:g}: the test loss turned {loss}; "
+            f"{find_advice(setup)}",
+            outcome.bounded,
         )
     named = "accuracy" if loss_of(setup.config).metric == "accuracy" else "score"
     return {named: score, "test_loss": loss}

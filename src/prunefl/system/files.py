@@ -83,13 +83,13 @@ def cut_off(folder: Path) -> list[Path]:
 
 
 def save_arrays(
-    path: Path, arrays: Mapping[str, Array], about: Mapping[str, Any], durable: bool = True
+    path: Path, arrays: Mapping[str, Array], about: Mapping[str, Any], durable: bool = True, mode: int = 0o666
 ) -> Path:
     """Write arrays and JSON as safetensors and return the file; its name is PATH-CHECKSUM.safetensors."""
     dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     data = safetensors.numpy.save(dense, {"about": json.dumps(about)})
     target = path.with_name(f"{path.name}-{zlib.crc32(data):08x}.safetensors")
-    return write_atomically(target, data, durable=durable)
+    return write_atomically(target, data, durable=durable, mode=mode)
 
 
 def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -1,10 +1,13 @@
 """The access before the SuperLink: who gets through, who does not."""
 
 import asyncio
+from base64 import b64encode
 
 import pytest
+from flwr.proto.control_pb2 import RegisterNodeRequest, UnregisterNodeRequest
 
-from prunefl.engines.flower.access import MAX_BODY, MAX_MESSAGE, AccessControl
+from prunefl.engines.flower.access import MAX_BODY, AccessControl
+from prunefl.engines.flower.connections import Connections
 from prunefl.engines.flower.processes import patch
 
 SECRET = b"ab" * 32
@@ -16,9 +19,11 @@ def ask(
     client: str = "192.0.2.1",
     size: int | str = 10,
     secret: bytes = b"",
-    key: bytes = b"node",
+    key: bytes = b64encode(b"key"),
+    body: bytes = b"",
+    read: list[int] | None = None,
 ) -> int:
-    """Return the status that a request gets; from the inside 200, or 401 without a key."""
+    """Return the status that a request gets; from the inside 200."""
     headers = [
         (b"content-length", str(size).encode()),
         (b"prunefl-secret", secret),
@@ -32,26 +37,28 @@ def ask(
         sent.append(event)
 
     async def receive():
-        return {"type": "http.request", "body": b""}
+        if read is not None:
+            read.append(1)
+        return {"type": "http.request", "body": body}
 
     asyncio.run(access(scope, receive, send))
     return sent[0]["status"]
 
 
 async def inside(scope, receive, send):
-    status = 401 if (b"flwr-public-key", b"stolen") in scope["headers"] else 200
-    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
 @pytest.fixture
 def access():
-    return AccessControl(inside, SECRET)
+    access = AccessControl(inside, SECRET, Connections(), lambda: 1000)
+    register = RegisterNodeRequest(public_key=b"key").SerializeToString()
+    assert ask(access, "/v1/control/register-node", secret=SECRET, body=register) == 200
+    return access
 
 
 def test_nodes_are_told_to_come_again_until_the_run_has_started(access):
-    assert ask(access, "/v1/fleet/activate-node") == 503
-    assert ask(access, "/v1/control/register-node", secret=SECRET) == 200
     assert ask(access, "/v1/fleet/activate-node") == 503
     assert ask(access, "/v1/control/start-run", secret=SECRET) == 200
     assert ask(access, "/v1/fleet/activate-node") == 200
@@ -83,24 +90,31 @@ def test_a_request_says_its_size_and_keeps_to_the_limit(access, size, status):
     assert ask(access, "/v1/fleet/push-object", size=size) == status
 
 
-def test_one_message_cannot_fill_the_servers_memory(access):
+def test_nothing_of_a_strangers_body_is_read(access):
     access.started = True
-    assert ask(access, "/v1/fleet/push-messages") == 200
-    statuses = [
-        ask(access, "/v1/fleet/push-object", size=MAX_BODY) for _ in range(MAX_MESSAGE // MAX_BODY + 1)
-    ]
-    assert statuses == [200] * (MAX_MESSAGE // MAX_BODY) + [413]
-    assert ask(access, "/v1/fleet/push-messages") == 200
-    assert ask(access, "/v1/fleet/push-object", size=MAX_BODY) == 200
+    read: list[int] = []
+    assert ask(access, "/v1/fleet/push-object", key=b64encode(b"stranger"), size=MAX_BODY, read=read) == 401
+    assert ask(access, "/v1/fleet/push-object", key=b"", size=MAX_BODY, read=read) == 401
+    assert read == []
+    # without keys (--insecure) nodes make up their own
+    access.keyed = False
+    assert ask(access, "/v1/fleet/activate-node", key=b"") == 200
 
 
-def test_who_is_refused_neither_fills_nor_empties_an_account(access):
+def test_a_node_that_was_unregistered_is_a_stranger_again(access):
     access.started = True
-    ask(access, "/v1/fleet/push-object", size=MAX_BODY, key=b"stolen")
-    assert access.pushed.get(b"stolen", 0) == 0
-    access.pushed[b"stolen"] = 5
-    ask(access, "/v1/fleet/push-messages", key=b"stolen")
-    assert access.pushed[b"stolen"] == 5
+    assert ask(access, "/v1/fleet/activate-node") == 200
+    # what is inside answers nothing, which as a protobuf is node 0
+    body = UnregisterNodeRequest(node_id=0).SerializeToString()
+    assert ask(access, "/v1/control/unregister-node", body=body) == 403
+    assert ask(access, "/v1/control/unregister-node", secret=SECRET, body=body) == 200
+    assert ask(access, "/v1/fleet/activate-node") == 401
+
+
+def test_what_a_node_may_not_do_the_superlink_does_not_see(access):
+    access.started = True
+    assert ask(access, "/v1/fleet/push-messages", body=b"garbage") == 403
+    assert ask(access, "/v1/fleet/unregister-node") == 403
 
 
 def test_a_flower_without_what_we_change_is_refused_in_one_line():

@@ -102,13 +102,13 @@ def clock(monkeypatch):
     return clock
 
 
-def federation(clock, *manners, quorum=0.5, deadline=10.0):
+def federation(clock, *manners, quorum=0.5, deadline=10.0, initial_deadline=86400.0):
     nodes = range(10, 10 + len(manners))
     mailbox = FakeMailbox(clock, dict(zip(nodes, manners, strict=True)), dict.fromkeys(nodes, "monday"))
     words = []
     keys = {node: node - 10 for node in nodes}
     membership = Membership(mailbox, len(manners), keys, seal(Envelope("hello")), deadline, words.append)
-    terms = Terms(quorum, deadline, "run", "config")
+    terms = Terms(quorum, deadline, initial_deadline, "run", "config")
     engine = FlowerEngine(
         mailbox,
         membership,
@@ -287,7 +287,16 @@ def test_a_clients_weight_is_what_it_said_when_it_came(clock):
     assert {reply.client: reply.num_samples for reply in replies} == {0: 5, 1: 6, 2: 7}
 
 
-def test_an_order_to_prune_first_outlives_any_deadline_and_is_sent_once(clock):
+def test_who_hangs_while_it_should_prune_first_is_not_waited_for_for_ever(clock):
+    engine, _mailbox, membership, _ = federation(clock, SILENT, GOOD, deadline=10.0, initial_deadline=100.0)
+    engine.wait_for_clients()
+    before = clock.now
+    assert carried(engine, 1, number=0) == []
+    assert 100 < clock.now - before < 110
+    assert membership.members[0].refusal == "no answer in round 0"
+
+
+def test_an_order_to_prune_first_outlives_a_rounds_deadline_and_is_sent_once(clock):
     engine, mailbox, _membership, _ = federation(clock, GOOD, deadline=10.0)
     engine.wait_for_clients()
     mailbox.delay[10] = 5000.0

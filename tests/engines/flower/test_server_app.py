@@ -1,30 +1,32 @@
 """What Flower is told of a run that fails: what a user can mend in his words, anything else as our own error."""
 
-from types import SimpleNamespace
+import stat
+import tomllib
 
 import pytest
 
 from prunefl import config as settings
-from prunefl.engines.flower.server_app import make_server_app
+from prunefl.engines.flower import control
+from prunefl.engines.flower.server_app import RunOptions, make_server_app
 from prunefl.system.errors import PruneFLError
 
 
 @pytest.fixture
-def context(tmp_path):
+def options(tmp_path, monkeypatch):
     (tmp_path / "c.toml").write_text(settings.dump(settings.Config()))
-    options = {
-        "config": str(tmp_path / "c.toml"),
-        "nodes": '{"7": 1}',
-        "folder": str(tmp_path),
-        "resume": True,
-    }
-    return SimpleNamespace(run_config=options)
+    options = RunOptions(tmp_path / "c.toml", tmp_path, {7: 1}, tmp_path / "keys", resume=True)
+    options.write(tmp_path / ".run.json")
+    monkeypatch.setenv("PRUNEFL_RUN_FILE", str(tmp_path / ".run.json"))
+    return options
 
 
-def test_a_run_is_given_what_its_options_name(context, tmp_path):
+def test_a_run_is_given_what_its_file_names_and_nodes_are_told_nothing(options, tmp_path):
     given = []
-    make_server_app(lambda *arguments: given.extend(arguments))("grid", context)
-    assert given == ["grid", settings.Config(), tmp_path, {7: 1}, True]
+    make_server_app(lambda *arguments: given.extend(arguments))("grid", None)
+    assert given == ["grid", settings.Config(), options]
+    assert stat.S_IMODE((tmp_path / ".run.json").stat().st_mode) == 0o600
+    bundled = tomllib.loads((control.APP / "pyproject.toml").read_text())
+    assert bundled["tool"]["flwr"]["app"]["config"] == {}
 
 
 @pytest.mark.parametrize(
@@ -36,9 +38,9 @@ def test_a_run_is_given_what_its_options_name(context, tmp_path):
         (KeyError("lost"), RuntimeError, "^internal error of the server: KeyError: 'lost'$"),
     ],
 )
-def test_a_bug_of_the_server_is_called_one(context, error, kind, words):
+def test_a_bug_of_the_server_is_called_one(options, error, kind, words):
     def fail(*_):
         raise error
 
     with pytest.raises(kind, match=words):
-        make_server_app(fail)("grid", context)
+        make_server_app(fail)("grid", None)

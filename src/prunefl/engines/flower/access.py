@@ -1,21 +1,35 @@
 """Who may ask the SuperLink what: Flower serves its control interface to everybody, here it does not."""
 
+import asyncio
 import hmac
+import logging
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from flwr.proto.control_pb2 import RegisterNodeRequest, RegisterNodeResponse, UnregisterNodeRequest
+
+from prunefl.engines.flower.connections import Connections
+from prunefl.engines.flower.ledger import FLEET, RUNTIME, Forbidden, Ledger
+
+log = logging.getLogger(__name__)
+
 SECRET_HEADER = "prunefl-secret"
 KEY_HEADER = b"flwr-public-key"
-PUSH = "/v1/fleet/push-object"
+CONTROL = "/v1/control/"
 MAX_BODY = 8 << 20
 """Bytes in one HTTP request: a chunk of a message and its wrapping."""
 
-MAX_MESSAGE = 1 << 30
-"""Bytes that a node may push for one message before the SuperLink stops taking them."""
+MAX_BUFFERED = 256 << 20
+"""Bytes of requests that are being received, of all nodes together."""
+
+BODY_SECONDS = 300.0
+"""Time for a request's body: 8 MB over a link of 30 kB a second."""
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Event = dict[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
 
 
 class AccessControl:
@@ -24,11 +38,25 @@ class AccessControl:
     Flower serves its Control API (register a node, start a run) on the same port, to everyone. Here it needs
     a secret that only `prunefl server` has; the Runtime API, which has tokens of its own, answers this machine
     only. Nodes are told to come again until the run has started, so that none is refused before its key is known.
+    Nothing of a request but its headers is read before it has shown a key that is registered.
+
+    Args:
+        max_bytes: says how large an answer of a node may be.
+        keyed: whether nodes need registered keys.
     """
 
-    def __init__(self, app: Any, secret: bytes) -> None:
-        self.app, self.secret, self.started = app, secret, False
-        self.pushed: dict[bytes, int] = {}
+    def __init__(
+        self,
+        app: Any,
+        secret: bytes,
+        connections: Connections,
+        max_bytes: Callable[[], int],
+        keyed: bool = True,
+    ) -> None:
+        self.app, self.secret, self.started, self.keyed = app, secret, False, keyed
+        self.known: dict[bytes, int] = {}
+        self._connections, self._ledger = connections, Ledger(max_bytes)
+        self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,59 +64,125 @@ class AccessControl:
             return
         status = self.find_refusal(scope)
         if status:
-            await send(
-                {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]}
-            )
-            await send({"type": "http.response.body", "body": b""})
+            await _refuse(send, status)
             return
-        await self.app(scope, receive, self.watch(scope, send))
+        if scope.get("client"):
+            self._connections.trust(scope["client"])
+        if _is_read(scope["path"]):
+            await self._pass_read(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     def find_refusal(self, scope: Scope) -> int:
-        """Return the HTTP status with which a request is turned away, or 0."""
+        """Return the HTTP status with which a request is turned away by its headers alone, or 0."""
         headers = dict(scope["headers"])
         path = scope["path"]
         size = headers.get(b"content-length", b"0" if scope["method"] == "GET" else b"")
-        if not size.isdigit():
+        if not size.isdigit() or len(size) > 12:
             return 411
         if int(size) > MAX_BODY:
             return 413
-        if path.startswith("/v1/fleet/"):
+        if path.startswith(FLEET):
             if not self.started:
                 return 503
-            pushed = self.pushed.get(headers.get(KEY_HEADER, b""), 0) + int(size)
-            return 413 if path == PUSH and pushed > MAX_MESSAGE else 0
-        if path.startswith("/v1/control/"):
+            return 401 if self.keyed and headers.get(KEY_HEADER, b"") not in self.known else 0
+        if path.startswith(CONTROL):
             given = headers.get(SECRET_HEADER.encode(), b"")
             return 0 if hmac.compare_digest(given, self.secret) else 403
-        if path.startswith("/v1/runtime/"):
+        if path.startswith(RUNTIME):
             return 0 if is_local(scope) else 403
         return 0 if path == "/health" else 404
 
-    def watch(self, scope: Scope, send: Send) -> Send:
-        """Return `send`, which takes note of what the SuperLink has granted."""
+    async def _pass_read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read a request before the SuperLink does, and its answer before the node."""
+        size = int(dict(scope["headers"]).get(b"content-length", b"0"))
+        if self._buffered + size > MAX_BUFFERED:
+            await _refuse(send, 503)
+            return
+        self._buffered += size
+        try:
+            body = await asyncio.wait_for(_read_body(receive, size), BODY_SECONDS)
+            if scope["path"].startswith(FLEET):
+                self._ledger.check(scope["path"], body)
+        except TimeoutError:
+            await _refuse(send, 408)
+        except Forbidden as error:
+            log.warning("a node's request is refused: %s", error)
+            await _refuse(send, 403)
+        else:
+            granted = _watch(send, lambda answer: self._note(scope, body, answer))
+            await self.app(scope, _replay(body, receive), granted)
+        finally:
+            self._buffered -= size
 
-        async def watching(event: dict[str, Any]) -> None:
-            if event["type"] == "http.response.start" and event["status"] == 200:
-                self.note_grant(scope)
-            await send(event)
-
-        return watching
-
-    def note_grant(self, scope: Scope) -> None:
-        """Let nodes in when the run has been started, and add up what each pushes for one message.
-
-        Only after the SuperLink has checked whose request it is: nobody can fill or empty another's account.
-        """
-        path, headers = scope["path"], dict(scope["headers"])
-        key = headers.get(KEY_HEADER, b"")
-        if path == "/v1/control/start-run":
+    def _note(self, scope: Scope, body: bytes, answer: bytes) -> None:
+        """Take note of what the SuperLink has granted, after its own checks of whose request it is."""
+        path = scope["path"]
+        if path == f"{CONTROL}start-run":
             self.started = True
-        elif path == "/v1/fleet/push-messages":
-            # without keys anybody can make some up: the table must not grow with them
-            self.pushed = self.pushed if len(self.pushed) < 10_000 else {}
-            self.pushed[key] = 0
-        elif path == PUSH:
-            self.pushed[key] = self.pushed.get(key, 0) + int(headers.get(b"content-length", b"0"))
+        elif path == f"{CONTROL}register-node":
+            key = b64encode(RegisterNodeRequest.FromString(body).public_key)
+            self.known[key] = RegisterNodeResponse.FromString(answer).node_id
+        elif path == f"{CONTROL}unregister-node":
+            gone = UnregisterNodeRequest.FromString(body).node_id
+            self.known = {key: node for key, node in self.known.items() if node != gone}
+        elif not path.startswith(CONTROL):
+            self._ledger.note(path, body, answer, lambda name, asked: delete_answer(scope, name, asked))
+
+
+def delete_answer(scope: Scope, name: str, asked: str) -> None:
+    """Remove an answer that nobody reads any more from the SuperLink's memory."""
+    state = scope["app"].state.linkstate_factory.state()
+    state.delete_messages({asked})
+    state.object_store.delete(name)
+
+
+def _is_read(path: str) -> bool:
+    """Return whether a request is read here: those of nodes, and those that tell what to let through."""
+    told = [f"{CONTROL}{name}" for name in ("start-run", "register-node", "unregister-node")]
+    return path.startswith(FLEET) or path in (*told, f"{RUNTIME}confirm-message-received")
+
+
+async def _refuse(send: Send, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _read_body(receive: Receive, size: int) -> bytes:
+    """Return the whole body; what is longer than announced the web server does not let through."""
+    parts = []
+    while True:
+        event = await receive()
+        parts.append(event.get("body", b""))
+        if not event.get("more_body") or event["type"] == "http.disconnect":
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body once, and then what comes."""
+    events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Event:
+        return events.pop() if events else await receive()
+
+    return replay
+
+
+def _watch(send: Send, note: Callable[[bytes], None]) -> Send:
+    """Return a `send` that calls `note` with the body of a granted request, just before the node has it."""
+    granted, body = False, bytearray()
+
+    async def watching(event: Event) -> None:
+        nonlocal granted
+        if event["type"] == "http.response.start":
+            granted = event["status"] == 200
+        elif granted:
+            body.extend(event.get("body", b""))
+            if not event.get("more_body"):
+                note(bytes(body))
+        await send(event)
+
+    return watching
 
 
 def is_local(scope: Scope) -> bool:

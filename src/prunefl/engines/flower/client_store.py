@@ -13,11 +13,13 @@ class ClientStore:
     """States after the last rounds, one file each.
 
     A server that was killed repeats rounds from its last checkpoint; a client that answered them already must
-    start from where it stood before, or its importance would count twice. `keep` rounds can be gone back.
+    start from where it stood before, or its importance would count twice. `keep` rounds can be gone back, or fewer
+    where more would take more than `max_bytes`. The files are for this user's eyes alone.
     """
 
     folder: Path
     keep: int
+    max_bytes: int = 4 << 30
 
     def before(self, round: int) -> ClientState:
         """Return the newest state from before this round; a fresh one if there is none that can be read."""
@@ -26,7 +28,7 @@ class ClientStore:
                 try:
                     return _load(path)
                 except CheckpointError:
-                    continue
+                    _set_aside(path)
         return ClientState()
 
     def save(self, round: int, state: ClientState) -> None:
@@ -34,9 +36,10 @@ class ClientStore:
         shapes = {} if state.masks is None else state.masks.shapes
         about = {"numbers": dict(state.memory.numbers), "shapes": shapes}
         arrays = client_files.state_arrays(state) | client_files.mask_arrays(state.masks)
-        written = save_arrays(self.folder / f"{round:07d}", arrays, about)
+        written = save_arrays(self.folder / f"{round:07d}", arrays, about, mode=0o600)
         found = self._find_newest()
         kept = sorted(number for number in found if number <= round)[-self.keep - 1 :]
+        kept = kept[-max(1, self.max_bytes // max(1, written.stat().st_size)) :]
         for number, path in self._list_files():
             if number not in kept or (number == round and path != written):
                 path.unlink(missing_ok=True)
@@ -52,9 +55,19 @@ class ClientStore:
         return dict(self._list_files())
 
     def _list_files(self) -> list[tuple[int, Path]]:
-        return [
-            (int(path.stem.partition("-")[0]), path) for path in sorted(self.folder.glob("*.safetensors"))
-        ]
+        found = []
+        for path in sorted(self.folder.glob("*.safetensors")):
+            number = path.stem.partition("-")[0]
+            if number.isdecimal():
+                found.append((int(number), path))
+            else:
+                _set_aside(path)
+        return found
+
+
+def _set_aside(path: Path) -> None:
+    """Keep a state that cannot be read for whoever wants to look at it, out of the way; one of them is enough."""
+    path.replace(path.with_name("unreadable.state"))
 
 
 def _load(path: Path) -> ClientState:

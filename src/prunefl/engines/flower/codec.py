@@ -1,5 +1,6 @@
 """Orders and replies as envelopes, and back. What arrives is checked here before the core sees it."""
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -9,10 +10,15 @@ from prunefl.methods.base import Method, Numbers
 from prunefl.rounds.messages import Order, Reply, describe_work, parse_work
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 LARGEST_INT = 1 << 53
 """Beyond it a float does not know every whole number."""
 
 MOST_NUMBERS = 10_000
+MOST_ROUNDS = 9_999_999
+"""A client's files name a round by seven digits."""
+
+MOST_RATE = 1e6
 
 
 def encode_order(order: Order, run: str, config: str = "") -> Envelope:
@@ -40,11 +46,19 @@ def decode_order(envelope: Envelope, method: Method) -> Order:
     except ValueError as error:
         raise EnvelopeError(str(error)) from None
     return Order(
-        round=read_number(envelope.values, "round", int),
-        learning_rate=read_number(envelope.values, "learning_rate", float),
+        round=_check_range("round", read_number(envelope.values, "round", int), 0, MOST_ROUNDS),
+        learning_rate=_check_range(
+            "learning_rate", read_number(envelope.values, "learning_rate", float), 0.0, MOST_RATE
+        ),
         model=envelope.parts[0],
         work=work,
     )
+
+
+def _check_range(name: str, value: N, low: N, high: N) -> N:
+    if not low <= value <= high:
+        raise EnvelopeError(f"{name}={value}, must be between {low} and {high}")
+    return value
 
 
 def encode_reply(reply: Reply) -> Envelope:
@@ -109,6 +123,14 @@ def read_text(values: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise EnvelopeError(f"{name}: must be text")
     return value
+
+
+def read_run(values: Mapping[str, Any]) -> str:
+    """Return the run's name, which is shown and written down: nothing but letters, digits and dashes."""
+    name = read_text(values, "run")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise EnvelopeError(f"run={name[:80]!r}, must be letters, digits and dashes")
+    return name
 
 
 def _check_kind(envelope: Envelope, kind: str, parts: int) -> None:

@@ -1,7 +1,6 @@
 """What `prunefl server` tells its SuperLink: which nodes there are, and to start the run."""
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +8,13 @@ from typing import Any
 
 import httpx
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import ListRunsRequest, RegisterNodeRequest, StartRunRequest
+from flwr.common.serde import fab_to_proto
+from flwr.proto.control_pb2 import (
+    ListRunsRequest,
+    RegisterNodeRequest,
+    StartRunRequest,
+    UnregisterNodeRequest,
+)
 from flwr.supercore.control.control_http_client import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -54,20 +58,26 @@ def is_healthy(address: str, roots: Path | None) -> bool:
         return False
 
 
-def start_run(
-    client: ControlHttpClient, register: Mapping[int, str], options: Mapping[str, str | bool]
-) -> int:
-    """Register the clients' keys, start the run and return its number."""
+def register_nodes(client: ControlHttpClient, register: Mapping[int, str]) -> dict[int, int]:
+    """Make the clients' keys known; return node -> client."""
     nodes = {}
     for number, key in register.items():
-        answer = client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=f"client-{number}"))
-        nodes[str(answer.node_id)] = number
+        # no name: nobody's business
+        answer = client.RegisterNode(RegisterNodeRequest(public_key=key.encode()))
+        nodes[int(answer.node_id)] = number
+    return nodes
+
+
+def unregister_node(client: ControlHttpClient, node: int) -> None:
+    """Let a node in no more."""
+    client.UnregisterNode(UnregisterNodeRequest(node_id=node))
+
+
+def start_run(client: ControlHttpClient) -> int:
+    """Start the run and return its number; what it is to do is in a file, which nodes cannot read."""
     bundle = build_fab_from_disk(APP)
     fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
-    settings = {**options, "nodes": json.dumps(nodes)}
-    answer = client.StartRun(
-        StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(dict(settings)))
-    )
+    answer = client.StartRun(StartRunRequest(fab=fab_to_proto(fab)))
     return int(answer.run_id)
 
 

@@ -9,16 +9,13 @@ from typing import Any
 from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import decode_reply, encode_order
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
-from prunefl.engines.flower.mailbox import Answer, Mailbox
+from prunefl.engines.flower.mailbox import Answer, Messages
 from prunefl.engines.flower.membership import Member, Membership
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.server import ServerState
 
 SLACK = 2.0
 """A message outlives its deadline by this factor, so that a late answer is still seen to be late."""
-
-INITIAL_SECONDS = 30 * 86400.0
-"""Initial pruning has no deadline: an answer that came after its message had died would have to be begun anew."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +25,14 @@ class Terms:
     Attributes:
         quorum: share of its clients without whose updates it is not finished.
         deadline: seconds after which it is finished with a quorum.
+        initial_deadline: seconds that initial pruning may take, many rounds' work.
         run: the name of the run, which every order bears.
         config: the config as TOML, for a worker that does not have it.
     """
 
     quorum: float
     deadline: float
+    initial_deadline: float
     run: str
     config: str
 
@@ -76,7 +75,7 @@ class FlowerEngine:
 
     def __init__(
         self,
-        mailbox: Mailbox,
+        mailbox: Messages,
         membership: Membership,
         terms: Terms,
         whole_order: Callable[[ServerState, Order], Order],
@@ -112,14 +111,14 @@ class FlowerEngine:
         spoken = 0.0
         while True:
             waited = time.monotonic() - current.started
-            overtime = waited > self._terms.deadline
-            late = overtime and not current.initial
+            late = waited > self._find_deadline(current)
             self._exchange(current, waited)
             if late:
                 self._mark_overdue(current)
-            if self._can_finish(current, late):
+            # who prunes first can be another one
+            if self._can_finish(current, late) or (late and current.initial):
                 break
-            if overtime and waited - spoken > self._terms.deadline:
+            if waited > self._terms.deadline and waited - spoken > self._terms.deadline:
                 spoken = waited
                 self._say(self._describe_waiting(current))
             self._on_change()
@@ -147,6 +146,21 @@ class FlowerEngine:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Nothing to bring back: a client finds its own state by the round's number."""
 
+    def _find_deadline(self, current: _Round) -> float:
+        return self._terms.initial_deadline if current.initial else self._terms.deadline
+
+    def leave_out(self, clients: Mapping[int, str]) -> None:
+        """Show who is not asked any more, and why."""
+        for client, why in clients.items():
+            self._membership.members[client].barred = why
+        self._on_change()
+
+    def note_bounded(self, client: int, words: str) -> None:
+        """Say what of a client's reply was out of bounds; it counts all the same, as far as it may."""
+        self._membership.members[client].refusal = words
+        self._say(f"client {client}: {words}")
+        self._on_change()
+
     def refuse(self, client: int, why: str) -> None:
         """Count an update that was left out, and say so."""
         member = self._membership.members[client]
@@ -157,7 +171,7 @@ class FlowerEngine:
     def _send_where_due(self, current: _Round, waited: float) -> None:
         """Send the order to who is there and has not had it; once more for every deadline that passes."""
         sealed = {}
-        tries = 1 + int(waited / self._terms.deadline)
+        tries = 1 + int(waited / self._find_deadline(current))
         for client in current.orders:
             member = self._membership.members[client]
             if not member.online or member.message or client in current.replies:
@@ -175,7 +189,7 @@ class FlowerEngine:
 
     def _send(self, current: _Round, sealed: Mapping[int, bytes]) -> None:
         by_node = {self._membership.members[client].node: data for client, data in sealed.items()}
-        seconds = INITIAL_SECONDS if current.initial else self._terms.deadline * SLACK + 60.0
+        seconds = self._find_deadline(current) * SLACK + 60.0
         sent = self._mailbox.send(by_node, seconds, current.name)
         for client in sealed:
             member = self._membership.members[client]

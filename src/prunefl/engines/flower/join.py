@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunefl.engines.flower import Say, keys
+from prunefl.engines.flower.limits import read_limits
 from prunefl.engines.flower.own_data import Share, check_data
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, REFUSAL, REFUSED, SOCKET
 from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, run_group
@@ -31,6 +32,7 @@ class ClientOptions:
         state: folder in which this client keeps its state.
         stay: wait for the next run when one is over.
         personal_steps: steps that it trains the final model for itself, which is then written to `out`.
+        limits: file that says what it lets a server ask of it.
     """
 
     server: str
@@ -43,15 +45,18 @@ class ClientOptions:
     stay: bool = False
     personal_steps: int = 0
     out: Path | None = None
+    limits: Path | None = None
 
 
 def join(options: ClientOptions, say: Say) -> None:
     """Take part until the run is over; ValueError in one line if that is not possible."""
     host, port = parse_address(options.server)
     check_data(options.data, Share.parse(options.share) if options.share else None, options.allowed)
+    say(read_limits(options.limits).describe())
     if options.keys is not None:
         keys.check_node_key(options.keys / keys.NODE)
         keys.read_certificate(options.keys / "ca.pem")
+        keys.read_public_key(options.keys / keys.SIGNING_PUBLIC)
     with hold(options.state):
         secret = write_private(options.state / ".secret", secrets.token_bytes(32))
         environment = {
@@ -110,6 +115,7 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
 def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     """Start the process that holds torch, the model and the data; what it says goes to the user."""
     place = [str(options.state), str(options.client), str(socket_path(options.state))]
+    place += [str(path.resolve()) if path else "" for path in (options.keys, options.limits)]
     own = [options.data, options.share]
     personal = [str(options.personal_steps), str(options.out.resolve()) if options.out else ""]
     arguments = ["prunefl.engines.flower.worker", *place, *own, *personal, *options.allowed]

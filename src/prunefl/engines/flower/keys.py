@@ -1,8 +1,9 @@
 """Identity for a small federation: one authority, one server certificate, one key per client."""
 
+import hashlib
 import ipaddress
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
+SIGNING, SIGNING_PUBLIC = "signing.key", "signing.pem"
+"""The server signs its messages with the first; each client's folder has the second, to check that."""
 
 # The server's own processes reach the SuperLink over loopback, whatever name clients use.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -42,7 +45,49 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
     written = _make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
         written += _make_server_certificate(folder, hosts, days)
-    return written + _make_node_keys(folder, clients)
+    return written + _make_signing_key(folder) + _make_node_keys(folder, clients) + _share_public_key(folder)
+
+
+def _make_signing_key(folder: Path) -> list[Path]:
+    """Make the key with which the server signs its messages, on the curve of the node keys."""
+    if (folder / SIGNING).exists():
+        return []
+    key = ec.generate_private_key(ec.SECP384R1())
+    public = write_atomically(folder / SIGNING_PUBLIC, public_text(key.public_key()).encode(), mode=0o644)
+    return [_write_key(folder / SIGNING, key), public]
+
+
+def _share_public_key(folder: Path) -> list[Path]:
+    """Give the public half to every client's folder that does not have it."""
+    public = (folder / SIGNING_PUBLIC).read_bytes()
+    homes = [home for home in sorted(folder.glob("client-*")) if home.is_dir()]
+    stale = [
+        home / SIGNING_PUBLIC
+        for home in homes
+        if not (home / SIGNING_PUBLIC).exists() or (home / SIGNING_PUBLIC).read_bytes() != public
+    ]
+    return [write_atomically(path, public, mode=0o644) for path in stale]
+
+
+def revoke(folder: Path, client: int) -> None:
+    """Take a client's key out of the register: a running server lets it in no more within seconds."""
+    register = read_register(folder)
+    if client not in register:
+        known = ", ".join(map(str, sorted(register))) or "nobody"
+        raise PruneFLError(f"--revoke {client}: not in {folder / REGISTER}, which has {known}")
+    del register[client]
+    _write_register(folder, register)
+
+
+def list_keys(folder: Path) -> list[str]:
+    """Return a line for each client that may join, with the fingerprint of its key."""
+    rows = sorted(read_register(folder).items())
+    return [f"client {client}  {hashlib.sha256(text.encode()).hexdigest()[:16]}" for client, text in rows]
+
+
+def _write_register(folder: Path, register: Mapping[int, str]) -> Path:
+    lines = {str(client): register[client] for client in sorted(register)}
+    return write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644)
 
 
 def _make_authority(folder: Path, days: int) -> list[Path]:
@@ -97,11 +142,7 @@ def _make_node_keys(folder: Path, clients: int) -> list[Path]:
         write_atomically(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), mode=0o644)
         register[client] = public_text(key.public_key())
         written.append(home)
-    lines = {str(client): register[client] for client in sorted(register)}
-    return [
-        *written,
-        write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644),
-    ]
+    return [*written, _write_register(folder, register)]
 
 
 def read_register(folder: Path) -> dict[int, str]:
@@ -143,8 +184,44 @@ def check_server_files(folder: Path) -> None:
         raise PruneFLError(f"{path}: belongs to another key than {SERVER}.key; renew both with --renew")
 
 
+def read_signing_key(folder: Path) -> _Key:
+    """Return the key with which the server signs."""
+    path = folder / SIGNING
+    if not path.exists():
+        raise PruneFLError(
+            f"{path}: no such file; make it with: prunefl keys {folder}, and give each client its new {SIGNING_PUBLIC}"
+        )
+    return _read_key(path)
+
+
+def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
+    """Return a public key in a PEM file, or say in one line what is wrong with it."""
+    try:
+        return parse_public_key(path.read_text())
+    except OSError as error:
+        raise PruneFLError(
+            f"{path}: cannot read the server's public key ({error.strerror}); take it from this client's folder on the "
+            "server, where `prunefl keys` makes it"
+        ) from None
+    except ValueError:
+        raise PruneFLError(f"{path}: not a public key of this federation") from None
+
+
+def parse_public_key(text: str) -> ec.EllipticCurvePublicKey:
+    """Return a public key given as PEM; ValueError if it is none, or of another curve than all keys are."""
+    key = serialization.load_pem_public_key(text.encode())
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise ValueError("not a key on P-384")
+    return key
+
+
 def check_node_key(path: Path) -> str:
     """Return the public half (PEM) of a client's key, or raise ValueError in one line."""
+    return public_text(read_node_key(path).public_key())
+
+
+def read_node_key(path: Path) -> _Key:
+    """Return a client's key, or raise ValueError in one line."""
     try:
         key = serialization.load_ssh_private_key(path.read_bytes(), None)
     except OSError as error:
@@ -153,7 +230,7 @@ def check_node_key(path: Path) -> str:
         raise PruneFLError(f"{path}: not a node key; make one with: prunefl keys") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise PruneFLError(f"{path}: must be an elliptic-curve key; make one with: prunefl keys")
-    return public_text(key.public_key())
+    return key
 
 
 def public_text(key: ec.EllipticCurvePublicKey) -> str:

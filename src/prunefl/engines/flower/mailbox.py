@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from flwr.app import Message
@@ -63,6 +63,22 @@ class Answer:
         except EnvelopeError:
             return None
         return envelope if envelope.kind == "error" else None
+
+
+class Messages(Protocol):
+    """A way to send nodes bytes and to get their answers."""
+
+    def list_online(self) -> dict[int, str]:
+        """Return the nodes that are there, each with the time since when: a new time means a new process."""
+
+    def send(self, sealed: Mapping[int, bytes], seconds: float, group: str) -> dict[int, str]:
+        """Send each node its bytes, to be answered within so many seconds; return the messages' names."""
+
+    def fetch(self) -> list[Answer]:
+        """Return the answers that have come since the last call."""
+
+    def forget(self, name: str) -> None:
+        """Do not look for this answer any more."""
 
 
 class Mailbox:

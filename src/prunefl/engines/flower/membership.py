@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from prunefl.engines.flower import Say
 from prunefl.engines.flower.codec import read_number
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
-from prunefl.engines.flower.mailbox import Answer, Mailbox
+from prunefl.engines.flower.mailbox import Answer, Messages
 
 
 @dataclass
@@ -57,7 +57,13 @@ class Membership:
     """
 
     def __init__(
-        self, mailbox: Mailbox, clients: int, keys: Mapping[int, int], hello: bytes, patience: float, say: Say
+        self,
+        mailbox: Messages,
+        clients: int,
+        keys: Mapping[int, int],
+        hello: bytes,
+        patience: float,
+        say: Say,
     ) -> None:
         self.members = {client: Member(client) for client in range(clients)}
         self._mailbox, self._keys, self._hello = mailbox, keys, hello

@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prunefl.engines.flower.access import AccessControl
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
 from prunefl.engines.flower.heard import FILE as HEARD_FILE
 from prunefl.engines.flower.heard import HeardNodes
@@ -26,6 +26,7 @@ from prunefl.system.errors import PruneFLError
 log = logging.getLogger(__name__)
 
 SECRET_FILE = "PRUNEFL_SECRET_FILE"
+RUN_FILE = "PRUNEFL_RUN_FILE"
 NODE_FILE = "PRUNEFL_NODE_FILE"
 SOCKET = "PRUNEFL_WORKER_SOCKET"
 """Environment variables by which `prunefl server` and `prunefl client` tell these processes where things are."""
@@ -59,18 +60,39 @@ def run_superlink() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
-    file = Path(os.environ[SECRET_FILE])
-    secret = file.read_bytes().hex().encode()
+    from prunefl.engines.flower.access import AccessControl
+    from prunefl.engines.flower.connections import Connections
+    from prunefl.engines.flower.web_server import serve
+
+    file, connections = Path(os.environ[SECRET_FILE]), Connections()
+    options: dict[str, Any] = {
+        "secret": file.read_bytes().hex().encode(),
+        "connections": connections,
+        "max_bytes": read_max_bytes,
+        "keyed": "--enable-supernode-auth" in sys.argv,
+    }
     before = (
-        Middleware(AccessControl, secret=secret),
+        Middleware(AccessControl, **options),
         Middleware(HeardNodes, path=file.with_name(HEARD_FILE)),
     )
     patch(extensions, get_middleware=lambda: before)
-    serve = uvicorn.run
-    # Else it waits at its end for clients that keep their connection, and logs every request.
-    ours = {"timeout_graceful_shutdown": 1, "access_log": False}
-    patch(uvicorn, run=lambda **options: serve(**{**options, **ours}))
+    patch(uvicorn, run=partial(serve, connections))
     flower_superlink()
+
+
+def read_max_bytes() -> int:
+    """Return how large an answer of a node may be: what the run says, little before it does."""
+    from prunefl.engines.flower.ledger import FREE_BYTES
+
+    try:
+        return int(max_bytes_file().read_text())
+    except (OSError, ValueError):
+        return FREE_BYTES
+
+
+def max_bytes_file() -> Path:
+    """Return where the run says how large an answer may be."""
+    return Path(os.environ[RUN_FILE]).with_name(".max-bytes")
 
 
 class Pace:

@@ -5,13 +5,15 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower import Say, control, keys
-from prunefl.engines.flower.processes import QUIET, SECRET_FILE
+from prunefl.engines.flower.processes import QUIET, RUN_FILE, SECRET_FILE
+from prunefl.engines.flower.server_app import RunOptions
 from prunefl.engines.flower.supervise import ProcessGroup, Stopped, run_group, tail
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
@@ -44,11 +46,17 @@ def serve(options: ServerOptions, say: Say) -> None:
     register = {}
     if options.keys is not None:
         keys.check_server_files(options.keys)
+        keys.read_signing_key(options.keys)
         register = keys.read_register(options.keys)
     refuse_taken_port(options.host, options.port)
     with hold(options.folder):
         secret = write_private(options.folder / ".secret", secrets.token_bytes(32))
-        environment = {**QUIET, SECRET_FILE: str(secret), "FLWR_HOME": str(options.folder / "flower")}
+        environment = {
+            **QUIET,
+            SECRET_FILE: str(secret),
+            RUN_FILE: str(options.folder.resolve() / ".run.json"),
+            "FLWR_HOME": str(options.folder / "flower"),
+        }
         try:
             with run_group(options.folder / "logs", environment) as group:
                 group.start("flower", ["prunefl.engines.flower.processes", *link_arguments(options, secret)])
@@ -71,17 +79,16 @@ def _run(
         raise PruneFLError(f"{error}: {tail(log)}; see {log}") from None
     written = options.folder / "server.toml"
     write_private(written, settings.dump(options.config).encode())
-    run_config: dict[str, str | bool] = {
-        "config": str(written.resolve()),
-        "folder": str(options.folder.resolve()),
-        "resume": options.resume,
-    }
     with control.connect(address, secret.read_bytes(), roots) as client:
         start = log.stat().st_size
-        run = control.start_run(client, register, run_config)
+        nodes = control.register_nodes(client, register)
+        chosen = RunOptions(written, options.folder, nodes, options.keys, options.resume)
+        chosen.write(options.folder / ".run.json")
+        run = control.start_run(client)
         say(f"listening on {options.host}:{options.port}, {len(register) or 'any'} clients may join")
         while True:
             start = _pass_on(log, start, say)
+            _drop_revoked(client, options, nodes, say)
             if group.find_ended():
                 raise PruneFLError(f"Flower ended unexpectedly: {tail(log)}; see {log}")
             try:
@@ -96,6 +103,22 @@ def _run(
                     raise PruneFLError(f"{_strip_reason(why)}; see {log}")
                 return
             time.sleep(1.0)
+
+
+def _drop_revoked(client: Any, options: ServerOptions, nodes: dict[int, int], say: Say) -> None:
+    """Let in no more whose key is no longer in the register."""
+    if options.keys is None:
+        return
+    try:
+        register = keys.read_register(options.keys)
+    except PruneFLError:
+        # it is read again in a second; a server does not end for it
+        return
+    for node, number in list(nodes.items()):
+        if number not in register:
+            control.unregister_node(client, node)
+            del nodes[node]
+            say(f"client {number}: its key was revoked, it is let in no more")
 
 
 def _pass_on(log: Path, start: int, say: Say) -> int:

@@ -1,7 +1,7 @@
 """What a worker has loaded for one run, and what a server may make it load. torch is loaded here, not before."""
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from prunefl.data.mine import Brought
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
+from prunefl.engines.flower.limits import Limits, check_config
 from prunefl.engines.flower.own_data import Share, load_own, refuse_changed_data
 from prunefl.engines.flower.personal import Personal
 from prunefl.local import make_backend
@@ -38,6 +39,8 @@ class WorkerOptions:
         share: which share of `data`, or of what the server's config names, it takes; None for all of `data`.
         allowed: functions that a server may name here as its model, data or method, as package.module:function.
         personal: a model of its own to make of the run's, or None.
+        keys: its folder that `prunefl keys` made; without it messages are not signed.
+        limits: what it lets a server ask of it.
     """
 
     folder: Path
@@ -46,6 +49,8 @@ class WorkerOptions:
     share: Share | None = None
     allowed: tuple[str, ...] = ()
     personal: Personal | None = None
+    keys: Path | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
             config = restrict_config(config, options)
         _refuse_number(options.client, config)
         brought = load_own(config, options.client, options.share)
+        check_config(config, len(brought.samples), options.limits)
         refuse_changed_data(options.folder, run, brought.samples)
         network = load_network(config)
         method = build_method(config)
@@ -85,7 +91,8 @@ def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
     measured = read_measured(options.folder, run)
     backend = make_backend(network, config, measured)
     client = Client(options.client, brought.samples, network, backend, method, config)
-    store = ClientStore(options.folder / "rounds", keep=KEPT_CHECKPOINTS * config.run.checkpoint_every)
+    kept = KEPT_CHECKPOINTS * config.run.checkpoint_every
+    store = ClientStore(options.folder / "rounds", kept, options.limits.disk_mb << 20)
     facts = collect_facts(network.template)
     return Session(run, client, store, facts, measured, _describe_data(brought, config))
 

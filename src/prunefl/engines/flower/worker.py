@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 from prunefl.engines.flower import Say, sockets
-from prunefl.engines.flower.codec import decode_order, encode_reply, read_text
-from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal
+from prunefl.engines.flower.codec import decode_order, encode_reply, read_run, read_text
+from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal, without_paths
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
+from prunefl.engines.flower.identity import read_identity
+from prunefl.engines.flower.limits import check_order, limit_memory, limit_seconds, read_limits
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import (
     Personal,
@@ -19,12 +21,13 @@ from prunefl.engines.flower.personal import (
 )
 from prunefl.engines.flower.processes import REFUSAL, REFUSED
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
+from prunefl.engines.flower.signing import SignatureError
 from prunefl.local.measured import write_measured
 from prunefl.rounds.client import evaluate, handle
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_atomically
+from prunefl.system.files import write_atomically, write_private
 from prunefl.system.memory import keep_freed_memory
 from prunefl.wire import WireError
 
@@ -45,26 +48,44 @@ class Worker:
 
     def __init__(self, options: WorkerOptions, say: Say) -> None:
         self.options, self._say = options, say
+        keys = options.keys
+        self._identity = read_identity(options.client, keys, options.folder) if keys else None
         self._session: Session | None = None
         self._kept = options.folder / "run.toml"
         self.ended, self.refusal = False, ""
         self._reopen_session()
 
     def answer(self, data: bytes) -> bytes:
+        """Return the answer to a message; where there are keys, to the server's own signed ones alone."""
+        if self._identity is None:
+            return self._answer(data)
+        try:
+            return self._identity.answer(data, self._answer)
+        except SignatureError as error:
+            # not by the server, or not for us: nobody to sign an answer to
+            return self._complain(f"a message was refused: {error}")
+
+    def _answer(self, data: bytes) -> bytes:
         """Return the sealed answer to a sealed envelope; whatever goes wrong is told to the server in one line."""
         try:
             return seal(self._handle(unseal(data)))
         except SessionError as error:
-            self.refusal = str(error)
-            return seal(Envelope("error", {"what": one_line(str(error)), "client": self.options.client}))
+            self.refusal = one_line(str(error))
+            return self._seal_error(self.refusal)
         except (EnvelopeError, WireError, PruneFLError) as error:
             what = one_line(str(error))
         except Exception as error:
             # not the server's doing: the traceback stays here, where it can be looked into
             log.exception("internal error")
             what = one_line(f"internal error of this client, see its log: {type(error).__name__}: {error}")
+        return self._complain(what)
+
+    def _complain(self, what: str) -> bytes:
         self._say(f"error: {what}")
-        return seal(Envelope("error", {"what": what, "client": self.options.client}))
+        return self._seal_error(what)
+
+    def _seal_error(self, what: str) -> bytes:
+        return seal(Envelope("error", {"what": without_paths(what), "client": self.options.client}))
 
     def _handle(self, envelope: Envelope) -> Envelope:
         handlers = {
@@ -79,7 +100,7 @@ class Worker:
 
     def _join_run(self, envelope: Envelope) -> Envelope:
         """Get ready for a run and say who we are."""
-        run = read_text(envelope.values, "run")
+        run = read_run(envelope.values)
         session = self._open_session(run, read_text(envelope.values, "config"))
         split = session.client.split
         samples = len(split.train)
@@ -100,15 +121,17 @@ class Worker:
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train or evaluate as ordered; ask for the whole state if the order speaks of what we do not have."""
-        run, config_text = read_text(envelope.values, "run"), read_text(envelope.values, "config")
+        run, config_text = read_run(envelope.values), read_text(envelope.values, "config")
         session = self._session
         if session is None or session.run != run:
             if not config_text:
                 return Envelope("state_wanted")
             session = self._open_session(run, config_text)
         order = decode_order(envelope, session.client.method)
+        check_order(order, self.options.limits)
         try:
-            reply = self._train_or_evaluate(session, order)
+            with limit_seconds(self.options.limits):
+                reply = self._train_or_evaluate(session, order)
         except WireError as error:
             if error.reason != "digest":
                 raise
@@ -147,9 +170,9 @@ class Worker:
         if self._session is not None and self._session.run == run:
             return self._session
         session = open_session(self.options, run, config_text)
-        if not self._kept.exists() or _read_run(self._kept.read_text()) != run:
+        if not self._kept.exists() or _read_run(self._kept.read_text(errors="replace")) != run:
             session.store.clear()
-        write_atomically(self._kept, f"# run {run}\n{config_text}".encode())
+        write_private(self._kept, f"# run {run}\n{config_text}".encode())
         self._session = session
         return session
 
@@ -157,10 +180,10 @@ class Worker:
         """After a restart, be ready before the first message."""
         if not self._kept.exists():
             return
-        text = self._kept.read_text()
         try:
+            text = self._kept.read_text()
             self._session = open_session(self.options, _read_run(text), text)
-        except SessionError as error:
+        except (SessionError, UnicodeDecodeError) as error:
             self._say(f"{self._kept}: {error}; waiting for the server's config")
 
 
@@ -197,16 +220,19 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m prunefl.engines.flower.worker FOLDER CLIENT SOCKET DATA SHARE STEPS OUT [FUNCTION ...]`."""
+    """Run as `python -m [this module] FOLDER CLIENT SOCKET KEYS LIMITS DATA SHARE STEPS OUT [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    folder, client, socket_path, data, share, steps, out, *allowed = sys.argv[1:]
+    folder, client, socket_path, key_folder, limits_file, data, share, steps, out, *allowed = sys.argv[1:]
     chosen = Share.parse(share) if share else None
     personal = Personal(int(steps), Path(out)) if out else None
-    options = WorkerOptions(Path(folder), int(client), data, chosen, tuple(allowed), personal)
+    keys = Path(key_folder) if key_folder else None
+    limits = read_limits(Path(limits_file) if limits_file else None)
+    limit_memory(limits)
+    options = WorkerOptions(Path(folder), int(client), data, chosen, tuple(allowed), personal, keys, limits)
     # standard output is what `prunefl client` shows; the log is standard error
-    worker = Worker(options, lambda words: print(words, flush=True))
+    worker = Worker(options, lambda words: print(one_line(words), flush=True))
     serve(worker, Path(socket_path))
     sys.stdout.flush()
     if worker.refusal:

@@ -1,0 +1,31 @@
+"""The SuperLink's web server with limits: on connections, on headers, on how long either may take."""
+
+import sys
+from typing import Any
+
+from prunefl.engines.flower.connections import Connections, listen
+
+MAX_HEADERS = 64 << 10
+"""Bytes of headers; more is answered with 400 at once. httptools, which is used otherwise, takes any number."""
+
+
+def serve(connections: Connections, **options: Any) -> None:
+    """Do what uvicorn.run does, on a socket whose connections are watched."""
+    import uvicorn
+
+    ours = {
+        "http": "h11",
+        "ws": "none",
+        # uvloop would accept connections past the socket that watches them
+        "loop": "asyncio",
+        "h11_max_incomplete_event_size": MAX_HEADERS,
+        # Else it waits at its end for clients that keep their connection, and logs every request.
+        "timeout_graceful_shutdown": 1,
+        "access_log": False,
+    }
+    config = uvicorn.Config(**{**options, **ours})
+    server = uvicorn.Server(config)
+    connections.watch()
+    server.run(sockets=[listen(config.host, config.port, connections)])
+    if not server.started:
+        sys.exit(3)
