@@ -25,6 +25,23 @@ def test_prunefl_comes_first_and_gives_its_density_to_its_own_seed() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("methods", "finder"),
+    [
+        (["snip", "prunefl-fisher"], "prunefl-fisher"),
+        (["prunefl-fisher", "snip", "prunefl"], "prunefl"),
+        (["snip", "prunefl-fisher", "prunefl:pruning.density_limit=0.1"], "prunefl-fisher"),
+    ],
+)
+def test_whichever_method_finds_its_size_gives_it_to_the_others(methods: list[str], finder: str) -> None:
+    jobs = plan_comparison(Config(), methods, [0], OUT)
+    assert {job.density_from for job in jobs if job.config.run.method == "snip"} == {OUT / finder / "seed-0"}
+    # they are started in this order, and a density must be found before it is needed
+    assert [job.folder.parent.name for job in jobs].index(finder) < [
+        job.folder.parent.name for job in jobs
+    ].index("snip")
+
+
 def test_a_variant_has_a_folder_label_and_settings_of_its_own() -> None:
     job = plan_comparison(
         Config(), ["prunefl:pruning.density_limit=0.1:pruning.density_target=0.05"], [0], OUT
