@@ -95,7 +95,7 @@ def test_lanes_are_what_the_status_says_beside_the_records(tmp_path: Path) -> No
     assert rows[0][3:7] == [now, 7, 9, 60]
     assert (rows[1][7], rows[3][2], rows[4][2], rows[4][9]) == (0.5, "wrong shape", "late", 3)
     assert (rows[4][8], rows[0][8]) == (19, 20)
-    assert view.lanes.history[-1] == (20, "ttttrttttt")
+    assert view.lanes.history()[-1] == (20, "ttttrttttt")
     assert [row[1] for row in view.lanes.rows(view.status, is_live=False)] == ["–"] * 10
 
 

@@ -166,7 +166,7 @@ class Reader:
             # resumed from an earlier round: what was shown of later ones has not happened
             self._round, found["anew"] = 0, True
         if view.round != self._round:
-            history = [[number, letters] for number, letters in view.lanes.history if number > self._round]
+            history = [[number, letters] for number, letters in view.lanes.history(self._round)]
         if history:
             found["history"] = history
         self._round = view.round

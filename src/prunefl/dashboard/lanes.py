@@ -50,10 +50,11 @@ class Lanes:
         scores = (record.get("evaluation") or {}).get("by_client") or {}
         self.accuracy |= {int(n): right / of for n, (right, of) in scores.items() if n.isdigit()}
 
-    @property
-    def history(self) -> list[tuple[int, str]]:
-        """Return the last rounds: number, and a letter for each client: t took part, r refused, . not asked."""
-        return [(number, self._letters(asked, refused)) for number, asked, refused in self._last]
+    def history(self, after: int = 0) -> list[tuple[int, str]]:
+        """Return the last rounds after one: number, and a letter a client: t took part, r refused, . not asked."""
+        return [
+            (number, self._letters(asked, refused)) for number, asked, refused in self._last if number > after
+        ]
 
     def _letters(self, asked: Sequence[Any], refused: Collection[int]) -> str:
         letters = ["."] * self.count
