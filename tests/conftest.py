@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[FRESH] = int(config.option.hypothesis_seed or 0)
 
 
-FAST_ROOMS = {"config", "core", "devices", "methods", "models", "system", "wire"}
+FAST_ROOMS = {"config", "core", "devices", "models", "system", "wire"}
 """Rooms whose tests are quick: `make test-fast`."""
 
 
