@@ -116,6 +116,8 @@ void chain_backward(const Chain& chain, const Tape& tape, const Addresses& weigh
 
 }  // namespace
 
+void bind_executor(nb::module_& m);  // bindings_executor.cpp
+
 NB_MODULE(_kernels, m) {
     m.doc() = "Sparse training kernels: runs of layers forward and backward, and SGD on live weights.";
     // Models may live until the interpreter ends, and then nothing is freed in order.
@@ -167,6 +169,7 @@ NB_MODULE(_kernels, m) {
             Unlocked())
         .def("backward", &chain_backward, Unlocked());
 
+    bind_executor(m);
     m.def(
         "to_torch",
         [](const Size& size, Address from, Address to, int threads) {

@@ -44,6 +44,28 @@ struct Kernels {
                          uint8_t* index, int threads);
     void (*pool_backward)(const Placed<const float>& dy, const uint8_t* index, const PoolShape&,
                           const Placed<float>& dx, int threads);
+    void (*add_rows)(const Placed<const float>& from, const Placed<float>& to, int threads);
+    // y = act(norm(x) + r); scratch: for each thread a channel and COPIED_ROWS rows.
+    void (*blend_forward)(Placed<const float> x, const Placed<const float>* r, Placed<float> y, const Norm*, Act,
+                          float* scratch, int threads);
+    void (*blend_backward)(Placed<const float> x, const Placed<const float>* r, Placed<const float> y,
+                           Placed<const float> dy, Gift dx, Gift dr, const Norm*, Act, float* scratch, int threads);
+    void (*average_forward)(const Placed<const float>& x, const PoolShape&, bool counted, const Placed<float>& y,
+                            int threads);
+    void (*average_backward)(const Placed<const float>& dy, const PoolShape&, bool counted, const Placed<float>& dx,
+                             int threads);
+    void (*multiply_forward)(const Placed<const float>& a, const Placed<const float>& b, const Placed<float>& y,
+                             int threads);
+    void (*multiply_backward)(const Placed<const float>& dy, const Placed<const float>& b, const Gift& da, int threads);
+    void (*drop)(const Placed<const float>& x, const Dropping&, const Gift& y, int threads);
+    void (*dense_forward)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y,
+                          const float* bias, bool relu, int threads);
+    void (*dense_conv_gradient)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                                float* dw, int threads);
+    void (*dense_linear_backward)(const DenseWeights&, const float* dy, ptrdiff_t y_stride, float* dx,
+                                  ptrdiff_t x_stride, int batch, int threads);
+    void (*dense_linear_gradient)(const float* x, int inputs, const float* dy, ptrdiff_t y_stride, int outputs,
+                                  int batch, float* dw, int threads);
     void (*sgd)(float* w, const float* g, ptrdiff_t size, float rate, int threads);
     void (*masked_sgd)(float* w, const float* g, const uint8_t* live, ptrdiff_t size, float rate, int threads);
     void (*momentum_sgd)(float* w, float* g, float* m, const uint8_t* live, ptrdiff_t size, const SgdRule&,

@@ -19,6 +19,9 @@ namespace {
 #include "conv.hpp"
 #include "layout.hpp"
 #include "pool.hpp"
+#include "blend.hpp"
+#include "dense.hpp"
+#include "spread.hpp"
 #include "update.hpp"
 #ifdef PRUNEFL_NARROW
 #include "narrow.hpp"
@@ -48,6 +51,18 @@ const Kernels PRUNEFL_PATH{PRUNEFL_NAME,
                            bias_gradient,
                            pool_forward,
                            pool_backward,
+                           add_rows,
+                           blend_forward,
+                           blend_backward,
+                           average_forward,
+                           average_backward,
+                           multiply_forward,
+                           multiply_backward,
+                           drop,
+                           dense_forward,
+                           dense_conv_gradient,
+                           dense_linear_backward,
+                           dense_linear_gradient,
                            sgd,
                            masked_sgd,
                            momentum_sgd,

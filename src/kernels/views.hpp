@@ -38,6 +38,15 @@ struct ConvPositions {
     const int32_t* offset;  // groups x per_row
 };
 
+// Weights of a layer as a matrix, row-major; a row makes one output plane, and all rows read the input at the same
+// offsets from the place where the output is written.
+struct DenseWeights {
+    int rows, per_row;
+    int block;              // positions treated together, so that their input stays in the cache
+    const int32_t* offset;  // per_row
+    const float* value;
+};
+
 // Planes of rows: element i of row r of plane p is at data[p * plane + r * row + i]. A row is width * batch floats.
 template <class Float>
 struct Planes {
@@ -78,6 +87,32 @@ struct PoolShape {
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
 };
 constexpr uint8_t NO_GRADIENT = 255;  // instead of a position in the pooling window: ReLU cut it off
+
+enum class Act { none, relu, relu6, hard_swish, hard_sigmoid, sigmoid, gelu };
+
+// BatchNorm of one pass. Mean and inverse deviation are filled on the way forward and read on the way back.
+struct Norm {
+    const float *weight, *bias;
+    float *running_mean, *running_variance;
+    float *mean, *inverse;
+    float *weight_gradient, *bias_gradient;
+    float epsilon, momentum;
+    bool training, note;  // note: whether the running statistics follow
+};
+// Rows of scratch that a thread needs beside a channel, for rows that do not lie in one piece.
+constexpr int COPIED_ROWS = 4;
+
+// Where a gradient goes; the first of several is written, the others are added. Without data: nowhere.
+struct Gift {
+    Placed<float> to;
+    bool first;
+};
+
+struct Dropping {
+    float probability;
+    bool by_channel;
+    uint64_t seed;
+};
 
 // Where the full weight gradient goes while importance is collected.
 struct Total {

@@ -47,6 +47,11 @@ VARIANTS = {
         "wire": {"precision": "int8"},
         "training": {"participants": 2},
     },
+    "prunefl, by plan": {"run": {"backend": "native"}, "evaluation": {"share": 0.2, "personal_steps": 3}},
+    "conventional, by plan, with dropout": {
+        "run": {"backend": "auto", "method": "conventional", "rounds": 3},
+        "model": {"name": "native_models:convolutional"},
+    },
     "feddst": {"run": {"method": "feddst"}, "pruning": {"density": 0.3}},
     "online": {"run": {"method": "online"}},
     "snip": {"run": {"method": "snip"}, "pruning": {"density": 0.3}},
@@ -151,7 +156,14 @@ def test_simulator_and_flower_end_with_the_same_bits(variant, federated, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "variant", ["prunefl, all that a client remembers", "prunefl, evaluated at the clients", "online"]
+    "variant",
+    [
+        "prunefl, all that a client remembers",
+        "prunefl, evaluated at the clients",
+        "prunefl, by plan",
+        "conventional, by plan, with dropout",
+        "online",
+    ],
 )
 def test_clients_that_are_started_anew_for_every_message_change_no_bit(variant, federated, tmp_path):
     config = config_of(variant)

@@ -25,7 +25,8 @@ def step(
     """Time one training step: forward, backward and SGD, dense and sparse in turn.
 
     Dense PyTorch is timed in the way that is its fastest here (gradient buffers kept or not, fused SGD or not).
-    The importance step is a sparse one that also adds up g² of all weights.
+    The importance step is a sparse one that also adds up g² of all weights. Sparse is torch's backend with our layers,
+    native the same network by plan (run.backend=native).
 
     Example: prunefl bench step --model vgg11 --density 0.05 --threads 2
     """
@@ -36,10 +37,13 @@ def step(
         typer.echo(json.dumps(found))
         return
     typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}, {spoken_kernels()}")
-    for name in ("dense", "sparse", "importance"):
+    names = ("dense", "sparse", "importance", *(["native"] if found["native_speedup"] else []))
+    for name in names:
         spread = f"half of them between {found[f'{name}_low_ms']:.3f} and {found[f'{name}_high_ms']:.3f}"
         typer.echo(f"  {name:<11}{found[f'{name}_ms']:>10.3f} ms   {spread}")
     typer.echo(f"  sparse is {found['speedup']:.2f} times as fast as dense")
+    if found["native_speedup"]:
+        typer.echo(f"  native is {found['native_speedup']:.2f} times as fast as dense")
     if threads > 1:
         typer.echo(f"  and with {threads} threads {found['thread_speedup']:.2f} times as fast as with one")
 

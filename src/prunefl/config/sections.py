@@ -42,6 +42,13 @@ class RunSettings:
         free="to resume",
     )
     threads: int = setting(1, "threads that one client computes with", at_least(1), free="to compare")
+    backend: str = setting(
+        "torch",
+        "what trains: torch, native (our own kernels by plan, without torch), or auto: native where the network can be "
+        "compiled",
+        one_of("torch", "native", "auto"),
+        free="to compare",
+    )
     checkpoint_every: int = setting(1, "rounds between checkpoints", at_least(1), free="to resume")
     target_accuracy: float = setting(
         0.0, "report the cost of reaching this accuracy; 0: none", share(), free="to resume"

@@ -67,7 +67,9 @@ class Network:
             layer, height × width of the output for a convolution.
         input_shape: of one sample.
         example: the input of one sample where it is not one float array: tokens, or several parts.
-        module: the network itself for what has to call it (a torch module); methods but SynFlow do not.
+        module: the network itself for what has to call it (a torch module); methods but SynFlow do not. None at a
+            client that trains by plan.
+        plan: the network as operations (`prunefl.local.native.Plan`); None where torch trains it.
     """
 
     template: Template
@@ -77,6 +79,7 @@ class Network:
     classes: int
     module: Any = None
     example: Any = None
+    plan: Any = None
 
     @property
     def full_masks(self) -> Masks:

@@ -32,12 +32,12 @@ class Simulator:
         count = count_workers(setup.config.run.workers)
         self._pool = ThreadPoolExecutor(count, "client")
         self._backends: SimpleQueue[Backend] = SimpleQueue()
-        for _ in range(count):
-            backend = make_backend(setup.network, setup.config, setup.measured)
-            self._backends.put(backend)
         # One thread setting for all: it decides the bits, the number of workers must not.
         self._undo = ExitStack()
-        self._undo.enter_context(backend.threads(setup.config.run.threads))
+        for _ in range(count):
+            backend = make_backend(setup.network, setup.config, setup.measured)
+            self._undo.enter_context(backend.threads(setup.config.run.threads))
+            self._backends.put(backend)
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterator[Reply]:
         """Yield every client's reply; each is let go of before the next is waited for."""

@@ -40,6 +40,9 @@ class Trained:
 class Backend(Protocol):
     """One network that trains one client after another. Not shared between threads."""
 
+    name: str
+    """What computes: "torch" or "native"."""
+
     def seed(self, seed: int) -> None:
         """Begin the random numbers of dropout anew."""
 

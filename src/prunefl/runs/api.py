@@ -18,7 +18,7 @@ from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
 from prunefl.engines.simulator import Simulator
-from prunefl.local import OnPass
+from prunefl.local import OnPass, add_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
@@ -106,9 +106,10 @@ def _run(
     on_begin: Callable[[str, int], None] | None = None,
 ) -> Run:
     check_all_targets(loss_of(config), federation)
-    network = network_of(
+    made = network_of(
         model, federation.input_shape, federation.classes, config.pruning.exclude, example_of(federation)
     )
+    network = add_plan(made, config)
     setup = prepare(
         network, [len(share) for share in federation.clients], config, federation.cut, dict(measured or {})
     )

@@ -24,6 +24,8 @@ from prunefl.engines.flower.server_app import Grid, RunOptions, make_server_app
 from prunefl.engines.flower.signed_mailbox import sign_messages
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
+from prunefl.local import add_plan
+from prunefl.local.native import encode_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.local.torch_backend.threads import set_threads
 from prunefl.rounds.server import Setup, whole_order
@@ -50,7 +52,9 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    network = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
+    network = add_plan(
+        network_of(model, federation.input_shape, federation.classes, config.pruning.exclude), config
+    )
     sizes = [len(share) for share in federation.clients]
     # clients that bring their own data have not said yet how much: enough, until they do
     setup = prepare(network, [size or config.initial.samples for size in sizes], config, federation.cut)
@@ -58,9 +62,10 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     text = settings.dump(with_task(setup.config, federation))
     name = name_run(folder, resume)
     facts = collect_facts(network.template)
-    hello = seal(Envelope("hello", {"run": name, "config": text, "facts": facts}))
+    plan = encode_plan(network.plan) if network.plan is not None else ""
+    hello = seal(Envelope("hello", {"run": name, "config": text, "plan": plan, "facts": facts}))
     status = Status(folder, config.run.rounds, has_test=federation.test is not None)
-    terms = Terms(config.server.quorum, config.server.deadline, config.initial.deadline, name, text)
+    terms = Terms(config.server.quorum, config.server.deadline, config.initial.deadline, name, text, plan)
     announce_max_bytes(limit_reply_bytes(setup))
     with Mailbox(grid, limit_reply_bytes(setup)) as unsigned:
         mailbox: Messages = unsigned

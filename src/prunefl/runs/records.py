@@ -39,6 +39,7 @@ class RunRecord(TypedDict):
     started: str
     machine: str
     metric: NotRequired[str]
+    backend: NotRequired[str]
 
 
 class RoundSeconds(TypedDict):

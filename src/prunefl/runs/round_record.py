@@ -46,6 +46,7 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
         "live": masks.counts,
         "clients": len(setup.devices),
         "devices": [device.name for device in setup.devices],
+        "backend": "torch" if setup.network.plan is None else "native",
         "device_notes": {device.name: device.note for device in setup.devices if device.note},
         "shapes": {name: list(shape) for name, shape in setup.network.template.layers.items()},
         "started": datetime.now(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC"),

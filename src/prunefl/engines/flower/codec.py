@@ -21,12 +21,12 @@ MOST_ROUNDS = 9_999_999
 MOST_RATE = 1e6
 
 
-def encode_order(order: Order, run: str, config: str = "") -> Envelope:
+def encode_order(order: Order, run: str, config: str = "", plan: str = "") -> Envelope:
     """Return the order as an envelope.
 
     Args:
         run: name of the run, by which the worker sees whether it is set up for this run.
-        config: the config itself as TOML, for a worker that is not.
+        config: the config itself as TOML, for a worker that is not; and the network's `plan`, if it has one.
     """
     values = {
         "round": order.round,
@@ -34,6 +34,7 @@ def encode_order(order: Order, run: str, config: str = "") -> Envelope:
         "work": describe_work(order.work),
         "run": run,
         "config": config,
+        "plan": plan,
     }
     return Envelope("order", values, (order.model,))
 

@@ -28,6 +28,7 @@ class Terms:
         initial_deadline: seconds that initial pruning may take, many rounds' work.
         run: the name of the run, which every order bears.
         config: the config as TOML, for a worker that does not have it.
+        plan: the network as clients train it, "" where they build it themselves.
     """
 
     quorum: float
@@ -35,6 +36,7 @@ class Terms:
     initial_deadline: float
     run: str
     config: str
+    plan: str = ""
 
     def need(self, clients: int) -> int:
         """Return how many updates are enough."""
@@ -184,7 +186,7 @@ class FlowerEngine:
         order = current.orders[client]
         if client in current.state_wanted:
             whole = self._whole_order(current.state, order)
-            return seal(encode_order(whole, self._terms.run, self._terms.config))
+            return seal(encode_order(whole, self._terms.run, self._terms.config, self._terms.plan))
         return seal(encode_order(order, self._terms.run))
 
     def _send(self, current: _Round, sealed: Mapping[int, bytes]) -> None:

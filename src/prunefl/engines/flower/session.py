@@ -1,4 +1,4 @@
-"""What a worker has loaded for one run, and what a server may make it load. torch is loaded here, not before."""
+"""What a worker has loaded for one run, and what a server may make it load. torch is loaded only where no plan came."""
 
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,9 @@ from pathlib import Path
 
 from prunefl import config as settings
 from prunefl.config import Config
+from prunefl.core.masks import Masks
 from prunefl.core.network import Network
+from prunefl.core.state import SparseState
 from prunefl.data.mine import Brought
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
@@ -17,6 +19,7 @@ from prunefl.engines.flower.own_data import Share, load_own, refuse_changed_data
 from prunefl.engines.flower.personal import Personal
 from prunefl.local import make_backend
 from prunefl.local.measured import read_measured
+from prunefl.local.native import decode_plan
 from prunefl.methods import build_method, known
 from prunefl.rounds.client import Client
 from prunefl.system.errors import PruneFLError
@@ -74,17 +77,21 @@ class SessionError(PruneFLError):
     """This client cannot take part in the run, and somebody can mend that: the server's user, or its own."""
 
 
-def open_session(options: WorkerOptions, run: str, config_text: str) -> Session:
-    """Return everything loaded that a client needs for a run; SessionError, in one line, if it cannot be."""
+def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: str = "") -> Session:
+    """Return everything loaded that a client needs for a run; SessionError, in one line, if it cannot be.
+
+    Args:
+        plan_text: the network as a plan; "": this client builds it, by the name in the config, and torch trains it.
+    """
     try:
         config = settings.from_tables(tomllib.loads(config_text))
         if ANYTHING not in options.allowed:
-            config = restrict_config(config, options)
+            config = restrict_config(config, options, planned=bool(plan_text))
         _refuse_number(options.client, config)
         brought = load_own(config, options.client, options.share)
         check_config(config, len(brought.samples), options.limits)
         refuse_changed_data(options.folder, run, brought.samples)
-        network = load_network(config)
+        network = plan_network(plan_text, config) if plan_text else load_network(config)
         method = build_method(config)
     except (PruneFLError, tomllib.TOMLDecodeError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
@@ -118,9 +125,13 @@ def _describe_data(brought: Brought, config: Config) -> tuple[str, ...]:
     )
 
 
-def restrict_config(config: Config, options: WorkerOptions) -> Config:
-    """Return the config with this machine's own folders; refuses code that this client did not allow."""
-    named = {"model.name": config.model.name, "data.name": config.data.name}
+def restrict_config(config: Config, options: WorkerOptions, planned: bool = False) -> Config:
+    """Return the config with this machine's own folders; refuses code that this client did not allow.
+
+    Args:
+        planned: the network came as a plan: whatever its name, no code of this machine makes it.
+    """
+    named = {"data.name": config.data.name} | ({} if planned else {"model.name": config.model.name})
     wanted = {key: name for key, name in named.items() if ":" in name}
     if config.run.method not in known():
         wanted["run.method"] = config.run.method
@@ -132,13 +143,31 @@ def restrict_config(config: Config, options: WorkerOptions) -> Config:
     return replace(config, data=replace(config.data, dir=options.data, cache=""))
 
 
+def plan_network(text: str, config: Config) -> Network:
+    """Return the network that a plan describes; its first weights come with the first order."""
+    plan = decode_plan(text)
+    classes, shape = len(config.data.classes), config.data.shape
+    if plan.input_shape != shape or plan.classes != classes:
+        raise PruneFLError(
+            f"plan: is for samples of {plan.input_shape} and {plan.classes} classes, the run has {shape} and {classes}"
+        )
+    return Network(plan.template, SparseState({}, Masks({})), {}, shape, classes, plan=plan)
+
+
 @lru_cache(maxsize=1)
 def load_network(config: Config) -> Network:
     """Return the network of the run, built once for all clients that this process may be."""
-    from prunefl import models
-    from prunefl.local.torch_backend.network import network_of
-    from prunefl.local.torch_backend.threads import set_threads
-
+    try:
+        from prunefl import models
+        from prunefl.local.torch_backend.network import network_of
+        from prunefl.local.torch_backend.threads import set_threads
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise PruneFLError(
+            f"this run trains through torch (run.backend={config.run.backend!r} there), which is not installed here: "
+            "pip install 'prunefl[torch]', or let the server set run.backend=native"
+        ) from None
     set_threads(config.run.threads)
     classes, shape = len(config.data.classes), config.data.shape
     return network_of(models.build_configured(config, classes, shape), shape, classes, config.pruning.exclude)

@@ -51,7 +51,7 @@ class Worker:
         keys = options.keys
         self._identity = read_identity(options.client, keys, options.folder) if keys else None
         self._session: Session | None = None
-        self._kept = options.folder / "run.toml"
+        self._kept, self._kept_plan = options.folder / "run.toml", options.folder / "plan.json"
         self.ended, self.refusal = False, ""
         self._reopen_session()
 
@@ -101,7 +101,7 @@ class Worker:
     def _join_run(self, envelope: Envelope) -> Envelope:
         """Get ready for a run and say who we are."""
         run = read_run(envelope.values)
-        session = self._open_session(run, read_text(envelope.values, "config"))
+        session = self._open_session(run, *_read_task(envelope))
         split = session.client.split
         samples = len(split.train)
         problem = find_difference(envelope.values.get("facts"), session.facts)
@@ -111,7 +111,10 @@ class Worker:
         refuse_without_evaluation(self.options.personal, session.client)
         self.refusal = ""
         held_out = f", {split.num_held_out} more held out" if split.held_out else ""
-        self._say(f"joined run {run} as client {self.options.client} with {samples} samples{held_out}")
+        trains = f"{session.client.backend.name} backend"
+        self._say(
+            f"joined run {run} as client {self.options.client} with {samples} samples{held_out}; {trains}"
+        )
         for note in session.notes:
             self._say(f"note: {note}")
         return Envelope(
@@ -121,12 +124,12 @@ class Worker:
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train or evaluate as ordered; ask for the whole state if the order speaks of what we do not have."""
-        run, config_text = read_run(envelope.values), read_text(envelope.values, "config")
+        run, (config_text, plan_text) = read_run(envelope.values), _read_task(envelope)
         session = self._session
         if session is None or session.run != run:
             if not config_text:
                 return Envelope("state_wanted")
-            session = self._open_session(run, config_text)
+            session = self._open_session(run, config_text, plan_text)
         order = decode_order(envelope, session.client.method)
         check_order(order, self.options.limits)
         try:
@@ -165,13 +168,14 @@ class Worker:
         self.ended = bool(self.refusal)
         return Envelope("refused")
 
-    def _open_session(self, run: str, config_text: str) -> Session:
-        """Load data and network for a run, unless they are; the config is kept for a restart."""
+    def _open_session(self, run: str, config_text: str, plan_text: str) -> Session:
+        """Load data and network for a run, unless they are; config and plan are kept for a restart."""
         if self._session is not None and self._session.run == run:
             return self._session
-        session = open_session(self.options, run, config_text)
+        session = open_session(self.options, run, config_text, plan_text)
         if not self._kept.exists() or _read_run(self._kept.read_text(errors="replace")) != run:
             session.store.clear()
+        write_private(self._kept_plan, plan_text.encode())
         write_private(self._kept, f"# run {run}\n{config_text}".encode())
         self._session = session
         return session
@@ -182,7 +186,8 @@ class Worker:
             return
         try:
             text = self._kept.read_text()
-            self._session = open_session(self.options, _read_run(text), text)
+            plan = self._kept_plan.read_text() if self._kept_plan.exists() else ""
+            self._session = open_session(self.options, _read_run(text), text, plan)
         except (SessionError, UnicodeDecodeError) as error:
             self._say(f"{self._kept}: {error}; waiting for the server's config")
 
@@ -197,6 +202,11 @@ def _describe(order: Order, reply: Reply) -> str:
         f"model after round {order.round}: accuracy {score.accuracy:.4f} on {score.samples} samples held out here, "
         f"loss {score.loss:.4f}{own}"
     )
+
+
+def _read_task(envelope: Envelope) -> tuple[str, str]:
+    """Return the config and the plan that an envelope brings, "" for what it does not."""
+    return read_text(envelope.values, "config"), read_text(envelope.values, "plan")
 
 
 def _read_run(text: str) -> str:

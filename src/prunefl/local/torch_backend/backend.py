@@ -38,6 +38,8 @@ class TorchBackend:
         example: the input of one sample, where it is not a float array of this shape.
     """
 
+    name = "torch"
+
     def __init__(
         self,
         module: nn.Module,

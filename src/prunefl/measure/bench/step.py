@@ -13,8 +13,12 @@ from torch.nn import functional
 
 from prunefl import models
 from prunefl.config.networks import NETWORKS, find_network
+from prunefl.core.masks import Masks
+from prunefl.local.native import PlanError
+from prunefl.local.native.backend import NativeBackend
 from prunefl.local.torch_backend import SGD, collect_gradients, sparsify
-from prunefl.local.torch_backend.network import prunable_names
+from prunefl.local.torch_backend.compile import compile_plan
+from prunefl.local.torch_backend.network import network_of, prunable_names
 from prunefl.local.torch_backend.threads import running_threads
 from prunefl.system.errors import PruneFLError
 
@@ -76,6 +80,8 @@ def bench_step(
             "sparse": training_step(sparse, SGD(sparse.parameters(), RATE), data),
             "importance": importance_step(copy.deepcopy(sparse), masks, data),
         }
+        if native := native_step(dense, masks, task, data, threads):
+            steps["native"] = native
         if threads > 1:
             steps["sparse_one_thread"] = _with_one_thread(steps["sparse"])
         timings = take_turns(steps, seconds)
@@ -89,6 +95,7 @@ def bench_step(
         **{f"{name}_low_ms": round(timing.quartiles[0], 4) for name, timing in timings.items()},
         **{f"{name}_high_ms": round(timing.quartiles[1], 4) for name, timing in timings.items()},
         "speedup": round(medians["dense"] / medians["sparse"], 3),
+        "native_speedup": round(medians["dense"] / medians["native"], 3) if native else None,
         "thread_speedup": round(medians.get("sparse_one_thread", medians["sparse"]) / medians["sparse"], 3),
         "steps": len(timings["dense"].milliseconds),
     }
@@ -140,6 +147,25 @@ def importance_step(model: nn.Module, masks: Mapping[str, Tensor], data: tuple[T
             step()
 
     return collecting
+
+
+def native_step(
+    model: nn.Module, masks: Mapping[str, Tensor], task: Task, data: tuple[Tensor, Tensor], threads: int
+) -> Step | None:
+    """Return a function that trains for one step by plan; None for a model that cannot be compiled."""
+    network = network_of(model, task.input_shape, task.classes)
+    try:
+        plan = compile_plan(model, network.template, task.input_shape)
+    except PlanError:
+        return None
+    backend = NativeBackend(plan, "cross_entropy", threads)
+    backend.load(network.first.remask(Masks({name: mask.numpy() for name, mask in masks.items()})))
+    batch = [(data[0].numpy(), data[1].numpy())]
+
+    def step() -> None:
+        backend.steps(batch, RATE)
+
+    return step
 
 
 def dense_steps(model: nn.Module, data: tuple[Tensor, Tensor]) -> Iterator[Step]:

@@ -1,0 +1,146 @@
+"""Networks drawn at random from all that a plan can say: layers, branches that join, every kind of operation."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from prunefl.local import Batch
+
+ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.Hardswish, nn.Hardsigmoid, nn.Sigmoid, nn.GELU)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A network with the shape of its samples."""
+
+    module: nn.Module
+    input_shape: tuple[int, ...]
+    classes: int
+    seed: int
+
+
+class Excited(nn.Module):
+    """Channels times what the whole image says of them."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.pool, self.conv, self.gate = (
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(channels, channels, 1),
+            nn.Hardsigmoid(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gate(self.conv(self.pool(x)))
+
+
+class Joined(nn.Module):
+    """Two ways from one value, added, multiplied or one after the other."""
+
+    def __init__(self, how: str, one: nn.Module, other: nn.Module, after: nn.Module) -> None:
+        super().__init__()
+        self.how, self.one, self.other, self.after = how, one, other, after
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.one(x), self.other(x)
+        joined = {"add": lambda: a + b, "multiply": lambda: a * b, "cat": lambda: torch.cat((a, b), 1)}[
+            self.how
+        ]()
+        return self.after(joined)  # type: ignore[no-any-return]
+
+
+@st.composite
+def drawn_network(draw: Any) -> Drawn:
+    """A network for small images, or for rows of features."""
+    seed, classes = draw(st.integers(0, 2**31)), draw(st.integers(2, 7))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if draw(st.booleans()):
+            features = draw(st.integers(1, 40))
+            return Drawn(_stirred(nn.Sequential(*_tail(draw, features, classes))), (features,), classes, seed)
+        shape = (draw(st.integers(1, 4)), draw(st.integers(3, 12)), draw(st.integers(3, 12)))
+        layers, at = [], shape
+        for _ in range(draw(st.integers(1, 4))):
+            layer = _block(draw, at)
+            at = tuple(layer.eval()(torch.zeros(2, *at)).shape[1:])
+            layers.append(layer.train())
+        layers += [nn.Flatten(), *_tail(draw, int(np.prod(at)), classes)]
+        return Drawn(_stirred(nn.Sequential(*layers)), shape, classes, seed)
+
+
+def _stirred(model: nn.Module) -> nn.Module:
+    """Return the model with BatchNorm as in use; a pruned channel is constant, and must not be blown up or on an edge."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.eps = 0.1
+            nn.init.normal_(module.weight)
+            nn.init.normal_(module.bias)
+    return model
+
+
+def _tail(draw: Any, features: int, classes: int) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for _ in range(draw(st.integers(0, 2))):
+        width = draw(st.integers(1, 24))
+        layers.append(nn.Linear(features, width, bias=draw(st.booleans())))
+        if draw(st.booleans()):
+            layers.append(nn.BatchNorm1d(width))
+        if draw(st.booleans()):
+            layers.append(draw(st.sampled_from(ACTIVATIONS))())
+        features = width
+    return [*layers, nn.Linear(features, classes)]
+
+
+def _conv(draw: Any, at: tuple[int, ...], width: int, same: bool = False) -> nn.Module:
+    channels, kernel = at[0], draw(st.sampled_from([1, 2, 3])) if not same else draw(st.sampled_from([1, 3]))
+    groups = draw(st.sampled_from([1, channels])) if width % channels == 0 else 1
+    stride = 1 if same else draw(st.sampled_from([1, 2, (1, 2), 3]))
+    padding = kernel // 2 if same else draw(st.integers(0, 2))
+    kernel = min(kernel, *(side + 2 * padding for side in at[1:])) if not same else kernel
+    conv = nn.Conv2d(channels, width, kernel, stride, padding, groups=groups, bias=draw(st.booleans()))
+    layers: list[nn.Module] = [conv]
+    if draw(st.booleans()):
+        layers.append(nn.BatchNorm2d(width))
+    return nn.Sequential(*layers)
+
+
+def _block(draw: Any, at: tuple[int, ...]) -> nn.Module:
+    act: nn.Module = draw(st.sampled_from([nn.Identity, *ACTIVATIONS]))()
+    kind = draw(st.sampled_from(["conv", "conv", "join", "shortcut", "excite", "pool"]))
+    width = draw(st.integers(1, 9))
+    if kind == "join":
+        one, other = _conv(draw, at, width, same=True), _conv(draw, at, width, same=True)
+        return Joined(draw(st.sampled_from(["add", "multiply", "cat"])), one, other, act)
+    if kind == "shortcut":
+        return Joined("add", _conv(draw, at, at[0], same=True), nn.Identity(), act)
+    if kind == "excite":
+        return nn.Sequential(Excited(at[0]), act)
+    kernel = draw(st.integers(1, min(3, *at[1:])))
+    stride, padding = draw(st.integers(1, 3)), draw(st.integers(0, kernel // 2))
+    pools = [
+        nn.MaxPool2d(kernel, stride, padding),
+        nn.AvgPool2d(kernel, stride, padding, count_include_pad=draw(st.booleans())),
+        nn.MaxPool2d(kernel),
+    ]
+    pool = draw(st.sampled_from(pools))
+    if kind == "pool":
+        return nn.Sequential(pool, act)
+    conv = _conv(draw, at, width)
+    small = min(conv.eval()(torch.zeros(2, *at)).shape[2:]) < kernel
+    return nn.Sequential(conv.train(), act, nn.Identity() if small else pool)
+
+
+def random_batches(drawn: Drawn, batch: int, count: int = 2) -> list[Batch]:
+    """Return mini-batches of noise."""
+    source = np.random.default_rng(drawn.seed)
+    return [
+        (
+            source.standard_normal((batch, *drawn.input_shape), np.float32),
+            source.integers(0, drawn.classes, batch),
+        )
+        for _ in range(count)
+    ]

@@ -1,0 +1,85 @@
+"""The executor against dense autograd on networks that are drawn at random: outputs, gradients, steps, statistics."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dense_oracle import assert_close, gradient_densely, train_densely
+from drawn_networks import Drawn, drawn_network, random_batches
+from prunefl.core.importance import empty_sums
+from prunefl.core.masks import Masks
+from prunefl.core.network import Network
+from prunefl.core.state import SparseState
+from prunefl.local import Sums
+from prunefl.local.native import decode_plan, encode_plan
+from prunefl.local.native.backend import NativeBackend
+from prunefl.local.torch_backend.backend import module_with
+from prunefl.local.torch_backend.compile import compile_plan
+from prunefl.local.torch_backend.network import network_of
+
+pytestmark = pytest.mark.usefixtures("every_path")
+
+
+def native(network: Network, threads: int = 1) -> NativeBackend:
+    plan = compile_plan(network.module, network.template, network.input_shape)
+    # through the format: what a client gets
+    return NativeBackend(decode_plan(encode_plan(plan)), "cross_entropy", threads)
+
+
+def pruned(network: Network, density: float, seed: int) -> SparseState:
+    source = np.random.default_rng(seed)
+    masks = Masks({n: source.random(s) < density for n, s in network.template.layers.items()})
+    state = network.first.remask(masks)
+    used = {n: source.random(state.values[n].shape, np.float32) + 0.5 for n in network.template.buffers}
+    return SparseState({**state.values, **used}, masks)
+
+
+def dense(state: SparseState) -> dict[str, np.ndarray]:
+    return {name: state.dense(name) for name in state.values}
+
+
+DRAWN = settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+
+
+@DRAWN
+@given(
+    drawn=drawn_network(),
+    batch=st.integers(2, 67),
+    density=st.sampled_from([0.0, 0.1, 0.7, 1.0]),
+    threads=st.sampled_from([1, 2]),
+)
+def test_a_drawn_network_trains_as_dense_autograd_does(
+    drawn: Drawn, batch: int, density: float, threads: int
+) -> None:
+    network = network_of(drawn.module, drawn.input_shape, drawn.classes, exclude=())
+    state, batches = pruned(network, density, drawn.seed), random_batches(drawn, batch)
+    backend, sums = native(network, threads), empty_sums(network.template.parameters)
+    backend.load(state)
+    expected, _ = gradient_densely(drawn.module, state, batches)
+    scale = max(float(np.abs(g).max()) for g in expected.values())
+    found = backend.gradient(batches, list(network.template.parameters))
+    assert_close(found, expected, rtol=2e-3, atol=3e-5 * max(1.0, scale))
+    trained = backend.steps(batches, 0.05, Sums(sums))
+    by_hand = train_densely(drawn.module, state, batches, rate=0.05)
+    assert trained.loss == pytest.approx(by_hand.loss, rel=1e-3, abs=1e-5)
+    assert_close(dense(backend.state()), by_hand.values, rtol=5e-3, atol=2e-4 * max(1.0, scale))
+
+
+@DRAWN
+@given(drawn=drawn_network(), batch=st.integers(1, 67), density=st.sampled_from([0.1, 1.0]))
+def test_a_drawn_network_evaluates_as_dense_torch_does(drawn: Drawn, batch: int, density: float) -> None:
+    network = network_of(drawn.module, drawn.input_shape, drawn.classes, exclude=())
+    state, (inputs, labels) = pruned(network, density, drawn.seed), random_batches(drawn, batch)[0]
+    backend = native(network)
+    backend.load(state)
+    right, loss = backend.evaluate((inputs, labels))
+    with torch.no_grad():
+        logits = module_with(drawn.module, state).eval()(torch.from_numpy(inputs))
+    expected = float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)))
+    assert loss == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    two = logits.topk(2, dim=1).values
+    clear = (two[:, 0] - two[:, 1] > 1e-4).numpy()
+    surely = int((logits.argmax(1).numpy() == labels)[clear].sum())
+    assert surely <= right <= surely + int((~clear).sum())
