@@ -73,7 +73,7 @@ def drawn_network(draw: Any) -> Drawn:
 
 
 def _stirred(model: nn.Module) -> nn.Module:
-    """Return the model with BatchNorm as in use; a pruned channel is constant, and must not be blown up or on an edge."""
+    """Return the model with BatchNorm as in use: a pruned channel, which is constant, must not be blown up."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             module.eps = 0.1

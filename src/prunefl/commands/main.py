@@ -78,6 +78,10 @@ COMPUTING = {"run", "demo", "compare", "lottery", "sweep", "profile", "bench"}
 """Commands that train or measure in this process."""
 
 
+FULL = ("torch", "matplotlib", "jinja2")
+"""What a client that trains by plan does without."""
+
+
 def show_version(asked: bool) -> None:
     """Print the version and end, if it is asked for."""
     if asked:
@@ -110,6 +114,11 @@ def main() -> None:
     look_in_working_folder()
     try:
         app()
+    except ModuleNotFoundError as error:
+        if error.name not in FULL:
+            raise
+        what = f"{error.name} is not installed, which this needs: pip install 'prunefl[full]'"
+        _refuse(PruneFLError(what), True)
     except (PruneFLError, OSError) as error:
         _refuse(error, isinstance(error, PruneFLError) or error.filename is not None)
     except KeyboardInterrupt:

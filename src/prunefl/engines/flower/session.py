@@ -166,7 +166,7 @@ def load_network(config: Config) -> Network:
             raise
         raise PruneFLError(
             f"this run trains through torch (run.backend={config.run.backend!r} there), which is not installed here: "
-            "pip install 'prunefl[torch]', or let the server set run.backend=native"
+            "pip install 'prunefl[full]', or let the server set run.backend=native"
         ) from None
     set_threads(config.run.threads)
     classes, shape = len(config.data.classes), config.data.shape
