@@ -37,15 +37,17 @@ class Realm:
     def address(self) -> str:
         return f"localhost:{self.port}"
 
-    def start(self, name: str, *arguments: str, code: str = COMMAND) -> subprocess.Popen[bytes]:
-        """Start `prunefl ARGUMENTS`, or other code with these arguments."""
+    def start(
+        self, name: str, *arguments: str, code: str = COMMAND, first: str = ""
+    ) -> subprocess.Popen[bytes]:
+        """Start `prunefl ARGUMENTS`, or other code with these arguments; modules in `first` are found first."""
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "PRUNEFL_CACHE": str(self.folder.parent / "cache"),
         }
         environment["FLWR_TELEMETRY_ENABLED"] = "0"
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [first, *sys.path]))
         with (self.folder / f"{name}.txt").open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-c", code, *arguments],
@@ -64,7 +66,12 @@ class Realm:
         self.start("server", "server", str(self.config), "--keys", str(self.folder / "keys"), *place, *more)
 
     def start_client(
-        self, client: int, folder: Path | None = None, name: str = "", data: Path | None = None
+        self,
+        client: int,
+        folder: Path | None = None,
+        name: str = "",
+        data: Path | None = None,
+        first: str = "",
     ) -> subprocess.Popen[bytes]:
         """Start a client with its own keys, or with others; with its own data, or a share of the server's."""
         name = name or f"client-{client}"
@@ -72,7 +79,12 @@ class Realm:
         place = ["--server", self.address, "--client", str(client), "--state", str(self.state(name))]
         own = ["--data", str(data)] if data else ["--share", f"{client}/{self.clients}"]
         return self.start(
-            name, "client", *place, *own, *(["--keys", str(given)] if given.exists() else ["--insecure"])
+            name,
+            "client",
+            *place,
+            *own,
+            *(["--keys", str(given)] if given.exists() else ["--insecure"]),
+            first=first,
         )
 
     def home(self, client: int) -> Path:

@@ -51,14 +51,27 @@ def simulated(config: Path, out: Path, monkeypatch):
     return run_config(settings.load(config), out)
 
 
-def test_simulator_and_real_processes_end_with_the_same_bits(tmp_path, monkeypatch):
-    with realm(tmp_path / "r", CONFIG.format(rounds=6, interval=2, deadline=60)) as town:
+def without_torch(folder: Path) -> str:
+    """Return a folder whose modules stand in for what `prunefl[client]` does not install."""
+    folder.mkdir()
+    for name in ("torch", "matplotlib", "jinja2"):
+        (folder / f"{name}.py").write_text(f"raise ModuleNotFoundError('not installed', name={name!r})")
+    return str(folder)
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+def test_simulator_and_real_processes_end_with_the_same_bits(backend, tmp_path, monkeypatch):
+    """By plan, clients that have no torch."""
+    text = CONFIG.format(rounds=6, interval=2, deadline=60).replace("[run]", f'[run]\nbackend = "{backend}"')
+    with realm(tmp_path / "r", text) as town:
         expected = simulated(town.config, tmp_path / "simulated", monkeypatch)
         town.start_server()
-        clients = [town.start_client(client) for client in range(3)]
+        first = without_torch(tmp_path / "first") if backend == "native" else ""
+        clients = [town.start_client(client, first=first) for client in range(3)]
         town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 240)
         assert town.processes["server"].returncode == 0, town.said("server")
         town.wait("the clients' end", lambda: all(client.poll() == 0 for client in clients), 60)
+        assert f"{backend} backend" in town.said("client-0")
         assert town.mine() == []
     found_state, _ = load_model(town.run / "model.safetensors")
     expected_state, _ = load_model(expected.folder / "model.safetensors")

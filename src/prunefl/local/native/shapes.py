@@ -19,7 +19,6 @@ from prunefl.local.native.operations import (
     MaxPool,
     Multiply,
     Operation,
-    Pair,
 )
 from prunefl.system.errors import PruneFLError
 
@@ -170,8 +169,3 @@ def _concatenate(inputs: Sequence[Shape]) -> Shape:
 def pixels(shape: Shape) -> tuple[int, int, int]:
     """Return a value's shape as the executor has it: features are channels of one pixel."""
     return (shape[0], 1, 1) if len(shape) == 1 else (shape[0], shape[1], shape[2])
-
-
-def pair(numbers: Sequence[int]) -> Pair:
-    """Return two numbers as a pair."""
-    return numbers[0], numbers[1]
