@@ -1,11 +1,17 @@
 // Normalisation, addition and activation in one pass over a channel, and back. Included by every path's file.
 
+// `inside` between two bars, else what is below or above. Everything is computed first: only then are loops vectors.
+INLINE float between(float z, float low, float below, float high, float above, float inside) {
+    const float upper = z >= high ? above : inside;
+    return z <= low ? below : upper;
+}
+
 template <Act ACT>
 INLINE float activate(float z) {
     if constexpr (ACT == Act::relu) return z <= 0.f ? 0.f : z;
-    if constexpr (ACT == Act::relu6) return z <= 0.f ? 0.f : z >= 6.f ? 6.f : z;
-    if constexpr (ACT == Act::hard_swish) return z * (z <= -3.f ? 0.f : z >= 3.f ? 1.f : z * (1.f / 6.f) + 0.5f);
-    if constexpr (ACT == Act::hard_sigmoid) return z <= -3.f ? 0.f : z >= 3.f ? 1.f : z * (1.f / 6.f) + 0.5f;
+    if constexpr (ACT == Act::relu6) return between(z, 0.f, 0.f, 6.f, 6.f, z);
+    if constexpr (ACT == Act::hard_swish) return z * between(z, -3.f, 0.f, 3.f, 1.f, z * (1.f / 6.f) + 0.5f);
+    if constexpr (ACT == Act::hard_sigmoid) return between(z, -3.f, 0.f, 3.f, 1.f, z * (1.f / 6.f) + 0.5f);
     if constexpr (ACT == Act::sigmoid) return 1.f / (1.f + __builtin_expf(-z));
     if constexpr (ACT == Act::gelu) return 0.5f * z * (1.f + __builtin_erff(z * 0.70710678118654752f));
     return z;
@@ -15,9 +21,9 @@ INLINE float activate(float z) {
 template <Act ACT>
 INLINE float slope(float z) {
     if constexpr (ACT == Act::relu) return z <= 0.f ? 0.f : 1.f;
-    if constexpr (ACT == Act::relu6) return z <= 0.f || z >= 6.f ? 0.f : 1.f;
-    if constexpr (ACT == Act::hard_swish) return z <= -3.f ? 0.f : z >= 3.f ? 1.f : z * (1.f / 3.f) + 0.5f;
-    if constexpr (ACT == Act::hard_sigmoid) return z <= -3.f || z >= 3.f ? 0.f : 1.f / 6.f;
+    if constexpr (ACT == Act::relu6) return between(z, 0.f, 0.f, 6.f, 0.f, 1.f);
+    if constexpr (ACT == Act::hard_swish) return between(z, -3.f, 0.f, 3.f, 1.f, z * (1.f / 3.f) + 0.5f);
+    if constexpr (ACT == Act::hard_sigmoid) return between(z, -3.f, 0.f, 3.f, 0.f, 1.f / 6.f);
     if constexpr (ACT == Act::sigmoid) {
         const float s = 1.f / (1.f + __builtin_expf(-z));
         return s * (1.f - s);
@@ -61,7 +67,7 @@ KERNEL void slope_row(const float* __restrict x, const float* __restrict r, cons
 // ReLU's gradient as dense autograd has it: what is cut off is 0, whatever comes.
 INLINE void gate_row(const float* __restrict y, const float* __restrict dy, float* __restrict g, ptrdiff_t length,
                      float most_) {
-    for (ptrdiff_t i = 0; i < length; i++) g[i] = y[i] <= 0.f || y[i] >= most_ ? 0.f : dy[i];
+    for (ptrdiff_t i = 0; i < length; i++) g[i] = between(y[i], 0.f, 0.f, most_, 0.f, dy[i]);
 }
 
 INLINE float row_sum(const float* x, ptrdiff_t length) {
