@@ -7,6 +7,7 @@ from dataclasses import replace
 from prunefl.config import Config
 from prunefl.config.optimiser import PLAIN_SGD
 from prunefl.core.network import Network
+from prunefl.core.objectives import loss_of
 from prunefl.local.backend import Backend
 from prunefl.local.native import Plan, PlanError
 from prunefl.local.native.backend import LOSSES, NativeBackend
@@ -31,8 +32,10 @@ def add_plan(network: Network, config: Config) -> Network:
 def _compile(network: Network, config: Config) -> Plan:
     if config.optimiser != PLAIN_SGD:
         raise PlanError("a plan trains by plain SGD, but [optimiser] says otherwise")
-    if config.training.loss not in LOSSES:
-        raise PlanError(f"a plan has no training.loss={config.training.loss!r}")
+    if loss_of(config) not in LOSSES:
+        raise PlanError(f"a plan trains by {' or '.join(loss.name for loss in LOSSES)}, judged by accuracy")
+    if network.example is not None:
+        raise PlanError("a plan takes one array of floats a sample, this network tokens or several parts")
     # torch is loaded where somebody brings a module, and nowhere else
     from prunefl.local.torch_backend.compile import compile_plan
 
@@ -51,5 +54,11 @@ def make_backend(network: Network, config: Config, measured: MutableMapping[str,
 
     batch_shape = (config.training.batch_size, *network.input_shape)
     return TorchBackend(
-        network.module, network.template, config.training.loss, batch_shape, measured, config.optimiser
+        network.module,
+        network.template,
+        loss_of(config),
+        batch_shape,
+        measured,
+        config.optimiser,
+        network.example,
     )

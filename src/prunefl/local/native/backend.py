@@ -10,13 +10,15 @@ from prunefl import _kernels
 from prunefl.core import importance
 from prunefl.core.masks import Masks
 from prunefl.core.moments import Moments
+from prunefl.core.objectives import Loss, Tally
 from prunefl.core.state import Array, SparseState
 from prunefl.local.backend import Batch, Penalty, Sums, Trained
 from prunefl.local.native.lower import lower
 from prunefl.local.native.plan import Plan
 
 GOLDEN = 0x9E3779B97F4A7C15
-LOSSES = ("cross_entropy", "onehot_bce")
+LOSSES = (Loss("cross_entropy"), Loss("onehot_bce"))
+"""Those that the executor computes."""
 
 
 class NativeBackend:
@@ -93,7 +95,12 @@ class NativeBackend:
 
     def evaluate(self, batch: Batch) -> tuple[int, float]:
         """Return how many samples are classified right, and the mean loss."""
-        return self._executor.evaluate(np.ascontiguousarray(batch[0], np.float32), batch[1], self._threads)
+        return self._executor.evaluate(_floats(batch), batch[1], self._threads)
+
+    def judge(self, batch: Batch) -> tuple[Tally, float]:
+        """Return how many of how many samples are classified right, and the mean loss."""
+        right, loss = self.evaluate(batch)
+        return np.array([right, len(batch[1])], np.float64), loss
 
     @contextmanager
     def threads(self, count: int) -> Iterator[None]:
@@ -110,12 +117,17 @@ class NativeBackend:
     def _differentiate(
         self, batch: Batch, totals: list[tuple[int, Array]], squared: bool, note_statistics: bool
     ) -> tuple[float, int]:
-        inputs = np.ascontiguousarray(batch[0], np.float32)
         self._draws += 1
         seed = (self._seed + GOLDEN * self._draws) % (1 << 64)
         return self._executor.differentiate(
-            inputs, batch[1], seed, note_statistics, totals, squared, self._threads
+            _floats(batch), batch[1], seed, note_statistics, totals, squared, self._threads
         )
+
+
+def _floats(batch: Batch) -> Array:
+    inputs = batch[0]
+    assert isinstance(inputs, np.ndarray), "a plan takes one array"
+    return np.ascontiguousarray(inputs, np.float32)
 
 
 def _flat(value: Array) -> Array:
