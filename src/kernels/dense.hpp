@@ -145,13 +145,13 @@ static void dense_conv_gradient(const DenseWeights& w, const float* x, ptrdiff_t
     });
 }
 
-// dx of R inputs over some outputs.
+// dx of R inputs over some outputs; tail: lanes of the last vector that are inside a row.
 template <int R, int V>
 KERNEL void dense_back_tile(const float* dy, ptrdiff_t y_stride, const float* __restrict w, ptrdiff_t w_row, int count,
-                            float* dx, ptrdiff_t x_stride, bool first) {
+                            float* dx, ptrdiff_t x_stride, int tail, bool first) {
     Vec sum[R][V];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-        sum[r][v] = first ? Vec{} : load(dx + r * x_stride + v * LANES);
+        sum[r][v] = first ? Vec{} : load_first(dx + r * x_stride + v * LANES, v == V - 1 ? tail : LANES);
     for (int o = 0; o < count; o++) {
         const float* weights = w + o * w_row;
         __builtin_prefetch(weights + 64);
@@ -163,23 +163,23 @@ KERNEL void dense_back_tile(const float* dy, ptrdiff_t y_stride, const float* __
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-        store(dx + r * x_stride + v * LANES, sum[r][v]);
+        store_first(dx + r * x_stride + v * LANES, sum[r][v], v == V - 1 ? tail : LANES);
 }
 
 template <int V>
 static void dense_back_inputs(const float* dy, ptrdiff_t y_stride, const DenseWeights& w, Range outputs, Range inputs,
-                              float* dx, ptrdiff_t x_stride) {
+                              float* dx, ptrdiff_t x_stride, int tail) {
     constexpr int R = V <= 2 ? dense_rows(2) : dense_rows(3);
     for (int i = inputs.first; i < inputs.last;) {
         const bool whole = i + R <= inputs.last;
         const auto tile = whole ? dense_back_tile<R, V> : dense_back_tile<1, V>;
         tile(dy + outputs.first * y_stride, y_stride, w.value + static_cast<ptrdiff_t>(outputs.first) * w.per_row + i,
-             w.per_row, outputs.last - outputs.first, dx + i * x_stride, x_stride, outputs.first == 0);
+             w.per_row, outputs.last - outputs.first, dx + i * x_stride, x_stride, tail, outputs.first == 0);
         i += whole ? R : 1;
     }
 }
 
-// The input gradient of a linear layer; rows are whole vectors.
+// The input gradient of a linear layer.
 static void dense_linear_backward(const DenseWeights& w, const float* dy, ptrdiff_t y_stride, float* dx,
                                   ptrdiff_t x_stride, int batch, int threads) {
     constexpr int OUTPUTS = 64, INPUTS = 128, PIECE = 3;
@@ -189,12 +189,14 @@ static void dense_linear_backward(const DenseWeights& w, const float* dy, ptrdif
         for (int p = 0; p < pieces; p++) {
             const Range some = part_of(vectors, p, pieces);
             const ptrdiff_t at = static_cast<ptrdiff_t>(some.first) * LANES;
+            // rows may be whole numbers of narrower vectors
+            const int tail = least(LANES, static_cast<int>(x_stride) - (some.last - 1) * LANES);
             for (int o = 0; o < w.rows; o += OUTPUTS) {
                 const Range outputs{o, least(w.rows, o + OUTPUTS)};
                 switch (some.last - some.first) {
-                    case 1: dense_back_inputs<1>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride); break;
-                    case 2: dense_back_inputs<2>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride); break;
-                    default: dense_back_inputs<3>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride);
+                    case 1: dense_back_inputs<1>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride, tail); break;
+                    case 2: dense_back_inputs<2>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride, tail); break;
+                    default: dense_back_inputs<3>(dy + at, y_stride, w, outputs, inputs, dx + at, x_stride, tail);
                 }
             }
         }

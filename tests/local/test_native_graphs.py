@@ -83,3 +83,36 @@ def test_a_drawn_network_evaluates_as_dense_torch_does(drawn: Drawn, batch: int,
     clear = (two[:, 0] - two[:, 1] > 1e-4).numpy()
     surely = int((logits.argmax(1).numpy() == labels)[clear].sum())
     assert surely <= right <= surely + int((~clear).sum())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch", [3, 20, 67])
+def test_layers_of_many_blocks_train_densely_as_dense_autograd_does(
+    batch: int, threads: int, seed: int
+) -> None:
+    """Wider than what the dense kernels treat at a time, in every direction."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = (
+            torch.nn.Conv2d(3, 23, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.Conv2d(23, 13, 3, stride=2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(208, 150),
+            torch.nn.ReLU(),
+            torch.nn.Linear(150, 5),
+        )
+        drawn = Drawn(torch.nn.Sequential(*layers), (3, 9, 9), 5, seed)
+    network = network_of(drawn.module, drawn.input_shape, drawn.classes)
+    state, batches = pruned(network, 0.8, seed), random_batches(drawn, batch)
+    backend = native(network, threads)
+    backend.load(state)
+    found = backend.gradient(batches, list(network.template.parameters))
+    assert_close(found, gradient_densely(drawn.module, state, batches)[0], rtol=2e-3, atol=1e-5)
+    backend.steps(batches, 0.05)
+    assert_close(
+        dense(backend.state()),
+        train_densely(drawn.module, state, batches, rate=0.05).values,
+        rtol=1e-3,
+        atol=1e-5,
+    )
