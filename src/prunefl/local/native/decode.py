@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import fields
-from functools import cache
 from typing import Any, NoReturn, get_type_hints
 
 from prunefl.core.masks import Shape
@@ -73,9 +72,7 @@ def _is_name(given: Any) -> bool:
 
 
 def _node(number: int, entry: Any) -> Node:
-    kind = (
-        KINDS.get(entry.get("do")) if isinstance(entry, dict) and isinstance(entry.get("do"), str) else None
-    )
+    kind = KINDS.get(str(entry.get("do"))) if isinstance(entry, dict) else None
     if kind is None:
         raise PlanError(f"plan: operation {number} is not known here")
     inputs = entry.get("of")
@@ -85,17 +82,20 @@ def _node(number: int, entry: Any) -> Node:
         or any(type(value) is not int for value in inputs)
     ):
         raise PlanError(f"plan: operation {number} must say which values it reads")
-    wanted = _fields(kind)
+    wanted = FIELDS[kind]
     if entry.keys() != {"do", "of", *wanted}:
         raise PlanError(f"plan: operation {number} must have {', '.join(('do', 'of', *wanted))}")
     values = {name: _value(entry[name], of, f"operation {number}: {name}") for name, of in wanted.items()}
     return Node(kind(**values), tuple(inputs))
 
 
-@cache
-def _fields(kind: type[Operation]) -> dict[str, Any]:
+def _fields_of(kind: type[Operation]) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
+
+
+FIELDS = {kind: _fields_of(kind) for kind in KINDS.values()}
+"""Operation -> its fields with their types."""
 
 
 def _value(given: Any, of: Any, what: str) -> Any:

@@ -140,7 +140,7 @@ class _Compilation:
         if target in RESHAPES:
             return _listed(translate_reshape(before, after))
         if target in ("mean", torch.mean) and len(before) == 3 and _over_pixels(node):
-            pool: Operation = AveragePool(before[1:], before[1:], (0, 0), padding_counts=False)  # type: ignore[arg-type]
+            pool: Operation = AveragePool(before[1:], before[1:], (0, 0), padding_counts=False)
             return [pool] if len(after) == 3 else [pool, Flatten()]
         if target == "contiguous":
             return []

@@ -109,8 +109,10 @@ def _weighted(path: str, layer: nn.Linear | nn.Conv2d) -> Operation:
 def _batch_norm(path: str, layer: nn.BatchNorm1d | nn.BatchNorm2d) -> Operation:
     if not layer.affine or not layer.track_running_stats or layer.momentum is None:
         raise PlanError(f"layer {path}: BatchNorm without weights, running statistics or momentum")
-    names = (f"{path}.{name}" for name in ("weight", "bias", "running_mean", "running_var"))
-    return BatchNorm(*names, epsilon=float(layer.eps), momentum=float(layer.momentum))
+    weight, bias, mean, variance = (
+        f"{path}.{name}" for name in ("weight", "bias", "running_mean", "running_var")
+    )
+    return BatchNorm(weight, bias, mean, variance, float(layer.eps), float(layer.momentum))
 
 
 def _pair(given: Any) -> Pair:
