@@ -75,11 +75,16 @@ int Program::num_readers(int storage) const {
     return count;
 }
 
+// Whether a value is read under another shape, too: then nothing may lie between its pixels.
+bool Program::is_viewed(int storage, int root) const {
+    for (size_t value = 0; value < storage_.size(); value++)
+        if (storage_[value] == storage && static_cast<int>(value) != root) return true;
+    return false;
+}
+
 // As its first reader wants it, which then need not copy.
 Layout Program::home_layout(int storage, int root) const {
-    bool viewed = false;
-    for (size_t value = 0; value < storage_.size(); value++)
-        viewed |= storage_[value] == storage && static_cast<int>(value) != root;
+    const bool viewed = is_viewed(storage, root);
     for (const auto& step : steps_)
         for (size_t i = 0; i < step->op.inputs.size(); i++) {
             if (is_view(step->op) || storage_[step->op.inputs[i]] != storage) continue;
@@ -121,7 +126,8 @@ void Program::make_copies() {
 Layout Program::gradient_layout(int storage, int root) const {
     for (const auto& step : steps_)
         if (step->op.output == root)
-            if (const auto wanted = step->wants_gradient(*this)) return *wanted;
+            if (const auto wanted = step->wants_gradient(*this))
+                if (is_plain(*wanted) || !is_viewed(storage, root)) return *wanted;
     const bool alone = num_readers(storage) == 1 && storage_[plan_.operations.back().output] != storage;
     for (const auto& step : steps_)
         for (size_t i = 0; alone && i < step->op.inputs.size(); i++) {
@@ -219,6 +225,8 @@ Layout Program::output_layout(const Step& step) const { return homes_[storage_[s
 Placed<float> Program::output(const Step& step) const {
     return {output_layout(step), data(homes_[storage_[step.op.output]].buffer)};
 }
+
+Layout Program::gradient_layout(const Step& step) const { return gradients_[storage_[step.op.output]].at; }
 
 Placed<float> Program::gradient_to_change(const Step& step) const {
     const Held& held = gradients_[storage_[step.op.output]];

@@ -33,7 +33,7 @@ public:
     virtual std::optional<Layout> wants(const Program&, int) const { return std::nullopt; }
     // How the output is best left, where no reader cares.
     virtual Layout prefers(const Program&) const;
-    // How the output's gradient has to lie; none: any way will do.
+    // How the output's gradient should lie; none: any way will do. Views of the output may be in the way.
     virtual std::optional<Layout> wants_gradient(const Program&) const { return std::nullopt; }
     // How an input's gradient is best left, where its producer does not care.
     virtual Layout gives(const Program&, int input) const;
@@ -86,6 +86,7 @@ public:
     Placed<float> output(const Step& step) const;
     Layout output_layout(const Step& step) const;
     Placed<const float> gradient(const Step& step) const;
+    Layout gradient_layout(const Step& step) const;
     Placed<float> gradient_to_change(const Step& step) const;
     void keep_input(const Step& step, int i);
     void keep_output(const Step& step);
@@ -109,6 +110,7 @@ private:
     Layout home_layout(int storage, int root) const;
     Layout gradient_layout(int storage, int root) const;
     int num_readers(int storage) const;
+    bool is_viewed(int storage, int root) const;
 
     const Plan& plan_;
     Pass pass_;

@@ -55,7 +55,8 @@ public:
         if (!training) return;
         program.keep_input(*this, 0);
         if (relu_ && !pool_) program.keep_output(*this);
-        if (relu_ || pool_) gated_ = memory.reserve(back_.size(), back);
+        moves_back_ = relu_ || pool_ || !same_layout(program.gradient_layout(*this), back_);
+        if (moves_back_) gated_ = memory.reserve(back_.size(), back);
         rows_each_ = rows_of_full_gradient();
         if (!weight_.dense())
             scratch_ = memory.reserve(
@@ -140,7 +141,7 @@ private:
     // The gradient before ReLU and pooling, padded as the input gradient reads it.
     const float* padded_gradient(Program& program) {
         const Placed<const float> dy = program.gradient(*this);
-        if (!relu_ && !pool_) return dy.data;
+        if (!moves_back_) return dy.data;
         const Placed<float> to{back_, program.data(gated_)};
         if (pool_) {
             kernels().pool_backward(dy, reinterpret_cast<const uint8_t*>(program.data(winners_)), *pool_, to,
@@ -148,7 +149,7 @@ private:
         } else {
             const Placed<float> y = program.output(*this);
             const Placed<const float> active{y.at, y.data};
-            kernels().move_rows(dy, &active, to, program.threads());
+            kernels().move_rows(dy, relu_ ? &active : nullptr, to, program.threads());
         }
         return to.data;
     }
@@ -185,7 +186,7 @@ private:
     std::shared_ptr<const ConvGeometry> geometry_;
     std::optional<DenseBackward> dense_back_;
     Layout made_, back_;
-    bool writes_home_ = false;
+    bool writes_home_ = false, moves_back_ = false;
     int y_ = -1, winners_ = -1, gated_ = -1, scratch_ = -1, reordered_ = -1, rows_each_ = 1;
     Outlet outlet_;
 };
