@@ -7,18 +7,22 @@ if TYPE_CHECKING:
     from prunefl.config import Config
     from prunefl.export import load
     from prunefl.local.torch_backend import densify, sparsify
+    from prunefl.report.picture import plot
     from prunefl.runs.api import run_config, train
+    from prunefl.runs.callbacks import EarlyStopping
     from prunefl.runs.runner import Run
     from prunefl.system.errors import PruneFLError
     from prunefl.system.version import __version__
 
 __all__ = [
     "Config",
+    "EarlyStopping",
     "PruneFLError",
     "Run",
     "__version__",
     "densify",
     "load",
+    "plot",
     "run_config",
     "sparsify",
     "train",
@@ -26,10 +30,12 @@ __all__ = [
 
 _HOMES = {
     "Config": "prunefl.config",
+    "EarlyStopping": "prunefl.runs.callbacks",
     "PruneFLError": "prunefl.system.errors",
     "Run": "prunefl.runs.runner",
     "densify": "prunefl.local.torch_backend",
     "load": "prunefl.export",
+    "plot": "prunefl.report.picture",
     "run_config": "prunefl.runs.api",
     "sparsify": "prunefl.local.torch_backend",
     "train": "prunefl.runs.api",

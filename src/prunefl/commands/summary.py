@@ -1,5 +1,6 @@
 """What finished runs came to, beside each other: a column each, so that the figures fit a terminal of 80 columns."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
@@ -30,7 +31,7 @@ def spoken_percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.2%}"
 
 
-def summary_table(runs: list[tuple[str, list[Record]]], target: float) -> Table:
+def summary_table(runs: Sequence[tuple[str, list[Record]]], target: float) -> Table:
     """Return accuracy, density, bytes and times of finished runs side by side."""
     figures = [(name, summary_figures(records, target)) for name, records in runs]
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))

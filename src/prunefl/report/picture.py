@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prunefl.methods import label_method
 from prunefl.report.curves import capital
@@ -12,6 +12,11 @@ from prunefl.report.headline import title_of
 from prunefl.report.layers import describe_layer
 from prunefl.report.palette import method_colours
 from prunefl.runs.records import evaluations, metric_of, score_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from prunefl.runs.runner import Run
 
 Record = dict[str, Any]
 
@@ -32,35 +37,43 @@ def draw_comparison(
     runs: Sequence[tuple[str, Sequence[Record]]], folder: Path, name: str = "comparison.png"
 ) -> Path:
     """Write accuracy, or the task's own metric, against simulated time and against wall time, one curve a run."""
-    metric = metric_of(runs[0][1])
     with plain_style():
-        from matplotlib.figure import Figure
+        return _saved(_comparison(runs), folder / name)
 
-        figure = Figure(figsize=(9, 3.7), layout="constrained")
-        figure.suptitle(
-            f"{capital(metric.words)} of {title_of(runs[0][1][0])}",
-            x=0.01,
-            ha="left",
-            fontsize=11,
-            fontweight="bold",
-        )
-        sides = figure.subplots(1, 2, sharey=True)
-        for axes, key, words in zip(sides, ("seconds", "wall_seconds"), ("Simulated", "Wall"), strict=True):
-            last = [r["total"][key] for _, records in runs for r in records if r["kind"] == "round"]
-            unit, scale = unit_for(max(last), SECONDS)
-            for method, records in runs:
-                tested = list(evaluations(records))
-                scores = [(100 if metric.percent else 1) * (score_of(record) or 0.0) for record in tested]
-                x = [record["total"][key] / scale for record in tested]
-                axes.plot(
-                    x, scores, label=label_method(method), color=method_colours(method)[0], linewidth=1.8
-                )
-            axes.set_xlabel(f"{words} time ({unit})")
-            axes.set_xlim(left=0)
-        sides[0].set_ylabel(f"Test {metric.words}" + (" (%)" if metric.percent else ""))
-        if len(runs) > 1:
-            sides[0].legend(loc="lower right")
-        return _saved(figure, folder / name)
+
+def plot(*runs: "Run") -> "Figure":
+    """Return a figure of what runs came to, accuracy or the task's own metric against time; a notebook shows it."""
+    with plain_style():
+        return _comparison([(run.records[0].get("method", "run"), run.records) for run in runs])
+
+
+def _comparison(runs: Sequence[tuple[str, Sequence[Record]]]) -> "Figure":
+    metric = metric_of(runs[0][1])
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.7), layout="constrained")
+    figure.suptitle(
+        f"{capital(metric.words)} of {title_of(runs[0][1][0])}",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+        fontweight="bold",
+    )
+    sides = figure.subplots(1, 2, sharey=True)
+    for axes, key, words in zip(sides, ("seconds", "wall_seconds"), ("Simulated", "Wall"), strict=True):
+        last = [r["total"][key] for _, records in runs for r in records if r["kind"] == "round"]
+        unit, scale = unit_for(max(last), SECONDS)
+        for method, records in runs:
+            tested = list(evaluations(records))
+            scores = [(100 if metric.percent else 1) * (score_of(record) or 0.0) for record in tested]
+            x = [record["total"][key] / scale for record in tested]
+            axes.plot(x, scores, label=label_method(method), color=method_colours(method)[0], linewidth=1.8)
+        axes.set_xlabel(f"{words} time ({unit})")
+        axes.set_xlim(left=0)
+    sides[0].set_ylabel(f"Test {metric.words}" + (" (%)" if metric.percent else ""))
+    if len(runs) > 1:
+        sides[0].legend(loc="lower right")
+    return figure
 
 
 def _draw_density(records: Sequence[Record], folder: Path) -> Path:

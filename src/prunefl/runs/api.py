@@ -22,6 +22,7 @@ from prunefl.local import OnPass, add_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
+from prunefl.runs.callbacks import OnRecord, Progress, all_told
 from prunefl.runs.probe import check_all_targets, count_classes, example_of, with_fitting_inputs
 from prunefl.runs.records import Record
 from prunefl.runs.runner import Run, execute
@@ -40,7 +41,8 @@ def train(
     config: Config | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    on_record: Callable[[Record], bool | None] | None = None,
+    on_record: OnRecord | None = None,
+    progress: bool = False,
 ) -> Run:
     """Train a network on data that stays with its clients, pruning it on the way.
 
@@ -53,7 +55,8 @@ def train(
         config: settings that differ from the defaults, such as {"run": {"rounds": 100}}, or a Config.
         out: folder for records, checkpoints and the final model; default: none is kept.
         resume: go on with the run in `out`, perhaps for more rounds than it was begun with.
-        on_record: told of every record; answers True to stop after this round.
+        on_record: told of every record; answers True to stop after this round, as prunefl.EarlyStopping(patience) does.
+        progress: write a line for each evaluated round, in a notebook or a terminal.
     """
     chosen = config if isinstance(config, Config) else settings.from_tables(dict(config or {}))
     shares, tested = data.wrap_all(clients), data.filled(test, "the test set")
@@ -68,7 +71,25 @@ def train(
     classes = count_classes(model, federation.test.batch(np.arange(1))[0], loss)
     federation = replace(federation, classes=classes, names=())
     federation = data.checked(federation, loss.objective.targets == CLASSES)
-    return _run(model, federation, chosen, out, resume, on_record)
+    told = all_told(Progress(chosen.run.rounds, loss.judged_by) if progress else None, on_record)
+    run = _run(model, federation, chosen, out, resume, told)
+    if out is None:
+        return run
+
+    def again(rounds: int) -> Run:
+        longer = replace(chosen, run=replace(chosen.run, rounds=rounds))
+        return train(
+            model,
+            clients,
+            test=test,
+            config=longer,
+            out=out,
+            resume=True,
+            on_record=on_record,
+            progress=progress,
+        )
+
+    return replace(run, again=again)
 
 
 def run_config(

@@ -8,10 +8,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from prunefl.core.objectives import METRICS, Metric
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import naming
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Record = dict[str, Any]
 """Any record, as it is read back; its `kind` says which of the types below it fits."""
@@ -200,9 +204,26 @@ class RecordFile:
         self._file.close()
 
 
-def read_records(path: Path) -> list[Record]:
+class Records(list[Record]):
+    """A run's records, in order."""
+
+    def __repr__(self) -> str:
+        kinds = [record["kind"] for record in self]
+        return f"Records({kinds.count('round')} rounds, {len(self)} records)"
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a table with a row for each round; what is a table within a record becomes columns, total.seconds."""
+        try:
+            from pandas import json_normalize
+        except ImportError as error:
+            raise PruneFLError("to_pandas needs pandas: pip install pandas") from error
+        rounds = [record for record in self if record["kind"] == "round"]
+        return json_normalize(rounds).set_index("round") if rounds else json_normalize([])
+
+
+def read_records(path: Path) -> Records:
     """Return the readable records of a file; a last line that was cut off is left out."""
-    return list(_lines(path))
+    return Records(_lines(path))
 
 
 def _lines(path: Path) -> Iterator[Record]:

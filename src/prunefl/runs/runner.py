@@ -18,22 +18,30 @@ from prunefl.rounds.evaluation import is_evaluated
 from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
+from prunefl.runs.callbacks import OnRecord
 from prunefl.runs.evaluate import Evaluator
-from prunefl.runs.records import Record, RecordFile, final_accuracy, final_score, mean_accuracy, read_records
+from prunefl.runs.records import (
+    Record,
+    RecordFile,
+    Records,
+    final_accuracy,
+    final_score,
+    mean_accuracy,
+    metric_of,
+    read_records,
+)
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.runs.soundness import UnsoundError, check_sound, find_advice
+from prunefl.system.errors import PruneFLError
 from prunefl.system.version import VERSION
 from prunefl.wire.model_file import About, save_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-OnRecord = Callable[[Record], bool | None]
-"""Told of every record as soon as it is written; answers True to stop after this round."""
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What a run came to.
 
@@ -41,14 +49,33 @@ class Run:
         state: the trained weights and their masks, as arrays.
         finished: False if it was stopped; it can be resumed.
         complaints: what was found wrong on the way, such as an unreadable checkpoint that was skipped.
+        again: goes on with the run in its folder to so many rounds in all; None where no folder was kept.
     """
 
     network: Network
     state: SparseState
-    records: list[Record]
+    records: Records
     folder: Path
     finished: bool
     complaints: tuple[str, ...] = ()
+    again: "Callable[[int], Run] | None" = None
+
+    def __repr__(self) -> str:
+        """Return the run in a line."""
+        metric, score = metric_of(self.records), self.score
+        judged = "not evaluated" if score is None else f"{metric.words} {metric.spoken(score)}"
+        size = f"{self.state.masks.density:.1%} of the weights"
+        return f"Run({judged}, {size}, {self._done} rounds{'' if self.finished else ', stopped'})"
+
+    @property
+    def _done(self) -> int:
+        return max((record["round"] for record in self.records if record["kind"] == "round"), default=0)
+
+    def extend(self, rounds: int) -> "Run":
+        """Return the run after so many more rounds, as if it had had them from the start; needs its folder, `out`."""
+        if self.again is None:
+            raise PruneFLError("extend needs the folder of the run: train with out=FOLDER")
+        return self.again(self._done + rounds)
 
     @cached_property
     def model(self) -> "nn.Module":
