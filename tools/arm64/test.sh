@@ -13,5 +13,7 @@ rm -rf "$at/wheel" "$at/package"
 "$host_python" -m zipfile --extract "$at"/wheel/*.whl "$at/package"
 
 cd "$here"
-[ $# -gt 0 ] || set -- tests/kernels tests/wire tests/core
-PYTHONPATH="$at/package" OMP_NUM_THREADS=2 "$at/venv/bin/python" -m pytest -p no:cacheprovider "$@"
+# The commands load networks, which are torch's.
+[ $# -gt 0 ] || set -- tests/kernels tests/wire tests/core --ignore tests/wire/test_wire_commands.py
+# CI's inputs have no deadline, which an emulator would miss.
+CI=true PYTHONPATH="$at/package" OMP_NUM_THREADS=2 "$at/venv/bin/python" -m pytest -p no:cacheprovider "$@"
