@@ -40,6 +40,7 @@ def tables() -> dict[str, Any]:
 
 WRONG: dict[str, tuple[list[Any], Any]] = {
     "version 2": (["plan"], 2),
+    "of version '.n'": (["plan"], "\n"),
     "is not known": (["operations", 0, "do"], "os.system"),
     "must have do, of": (["operations", 0, "code"], "print(1)"),
     "stride": (["operations", 0, "stride"], [9, 9]),

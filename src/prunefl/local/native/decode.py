@@ -27,7 +27,7 @@ def decode_plan(text: str) -> Plan:
     if not isinstance(given, dict):
         raise PlanError("plan: must be a table")
     if given.get("plan") != VERSION:
-        raise PlanError(f"plan: of version {str(given.get('plan'))[:20]}, this is prunefl's plan {VERSION}")
+        raise PlanError(f"plan: of version {repr(given.get('plan'))[:20]}, this is prunefl's plan {VERSION}")
     if given.keys() != {"plan", "input", "tensors", "operations"}:
         raise PlanError("plan: must have input, tensors and operations")
     template = _template(_entries(given["tensors"], "tensors"))
