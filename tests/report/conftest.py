@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from synthetic import write_comparison
 
 from prunefl.report import write_report
 from prunefl.report.write import Written
+from synthetic import write_comparison
 
 
 @pytest.fixture(scope="session")

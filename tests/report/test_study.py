@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from synthetic import write_run
 
 from prunefl.report.runs import find_runs
 from prunefl.report.study import Study, study
+from synthetic import write_run
 
 
 def told(folder: Path, *by: str) -> Study:
