@@ -95,6 +95,16 @@ def test_wrong_settings_are_refused_in_one_line(tables, message):
     [
         ({"training": {"participants": 4}}, r"^training.participants=4, must be <= data.clients=3$"),
         ({"initial": {"client": 3}}, r"^initial.client=3, must be < data.clients=3$"),
+        ({"server": {"clients": [0, 3]}}, r"^server.clients=\[0, 3\], must be numbers < data.clients=3$"),
+        ({"server": {"min_clients": 4}}, r"^server.min_clients=4, must be <= data.clients=3$"),
+        (
+            {"server": {"clients": [0, 1], "min_clients": 3}},
+            r"^server.min_clients=3, must be <= the 2 of server.clients=\[0, 1\]$",
+        ),
+        (
+            {"server": {"clients": [0, 1]}, "initial": {"client": 2}},
+            r"^initial.client=2, must be one of server.clients=\[0, 1\]$",
+        ),
         ({"fleet": [{"count": 4}]}, r"^fleet: counts add up to 4, must equal data.clients=3$"),
     ],
 )

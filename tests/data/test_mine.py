@@ -156,7 +156,11 @@ def test_a_server_without_samples_takes_its_test_set_whole(tmp_path: Path) -> No
     section = tomllib.loads(describe_task(device(tmp_path / "a", "crack", "dent", "ok"), clients=4))
     config = settings.from_tables(section)
     federation = data.load_for_server(config)
-    assert (federation.names, federation.input_shape, len(federation.clients)) == (*vars(TASK).values(), 4)
+    assert (federation.names, federation.input_shape, len(federation.clients)) == (
+        TASK.classes,
+        TASK.shape,
+        4,
+    )
     assert federation.test is None
     tested = device(tmp_path / "t", "crack", "ok", count=12)
     with_test = data.load_for_server(replace(config, data=replace(config.data, test=str(tested))))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,9 +38,19 @@ class Realm:
         return f"localhost:{self.port}"
 
     def start(
-        self, name: str, *arguments: str, code: str = COMMAND, first: str = ""
+        self,
+        name: str,
+        *arguments: str,
+        code: str = COMMAND,
+        first: str = "",
+        before: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start `prunefl ARGUMENTS`, or other code with these arguments; modules in `first` are found first."""
+        """Start `prunefl ARGUMENTS`, or other code with these arguments.
+
+        Args:
+            first: modules in this folder are found first.
+            before: a command that runs it.
+        """
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -50,7 +60,7 @@ class Realm:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [first, *sys.path]))
         with (self.folder / f"{name}.txt").open("ab") as output:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-c", code, *arguments],
+                [*before, sys.executable, "-c", code, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -60,10 +70,11 @@ class Realm:
             )
         return self.processes[name]
 
-    def start_server(self, *more: str) -> None:
+    def start_server(self, *more: str, before: Sequence[str] = ()) -> None:
         """Start the server, with `--resume` if asked."""
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--out", str(self.run)]
-        self.start("server", "server", str(self.config), "--keys", str(self.folder / "keys"), *place, *more)
+        given = [str(self.config), "--keys", str(self.folder / "keys"), *place, *more]
+        self.start("server", "server", *given, before=before)
 
     def start_client(
         self,
@@ -72,20 +83,15 @@ class Realm:
         name: str = "",
         data: Path | None = None,
         first: str = "",
+        before: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         """Start a client with its own keys, or with others; with its own data, or a share of the server's."""
         name = name or f"client-{client}"
         given = folder or self.folder / "keys" / f"client-{client}"
         place = ["--server", self.address, "--client", str(client), "--state", str(self.state(name))]
         own = ["--data", str(data)] if data else ["--share", f"{client}/{self.clients}"]
-        return self.start(
-            name,
-            "client",
-            *place,
-            *own,
-            *(["--keys", str(given)] if given.exists() else ["--insecure"]),
-            first=first,
-        )
+        trust = ["--keys", str(given)] if given.exists() else ["--insecure"]
+        return self.start(name, "client", *place, *own, *trust, first=first, before=before)
 
     def home(self, client: int) -> Path:
         """Return a client's folder of keys."""

@@ -127,13 +127,22 @@ def test_what_does_not_fit_is_refused_at_both_ends_and_the_rest_goes_on(tmp_path
         row = next(line for line in status_of(town).splitlines() if line.split()[0] == "1")
         assert "refused" in row
         assert "the run has crack, dent, ok" in row
+        far = [sys.executable, "-m", "prunefl", "status", "--server", town.address]
+        far += ["--keys", str(town.folder / "keys" / "viewer"), "--json"]
+        seen = json.loads(subprocess.run(far, capture_output=True, text=True, check=True).stdout)
+        assert "class 'scratch'" in seen["nodes"][1]["refusal"]
+        assert seen["classes"] == ["crack", "dent", "ok"]
 
         shutil.rmtree(other / "scratch")
         town.start_client(1, data=other)
         town.wait("a round", lambda: town.round() >= 1, 120)
-        # the folder changes, and the client comes back to the same run
-        town.kill("client-1")
+        # the folder changes while the client takes part, and then it comes back to the same run
         make_images(other, {"crack": 1}, 3)
+        assert town.processes["client-1"].wait(120) == 2
+        assert (
+            "the data has changed since this client joined" in town.said("client-1").strip().splitlines()[-1]
+        )
+        town.wait("the server's word", lambda: "client 1 leaves: the data has" in town.said("server"))
         again = town.start_client(1, data=other)
         assert again.wait(240) == 2
         line = town.said("client-1").strip().splitlines()[-1]

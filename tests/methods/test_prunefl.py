@@ -86,7 +86,7 @@ def test_an_aggregation_that_a_method_would_not_use_is_refused(method: str, give
 
 
 def test_the_fastest_client_with_enough_samples_prunes_first_and_then_all_take_part() -> None:
-    method, clients = make("initial.samples=40"), Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0])
+    method, clients = make("initial.samples=40"), Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0], range(4))
     assert list(method.cohort(0, clients)) == [2]
     assert list(method.cohort(1, clients)) == [0, 1, 2, 3]
     assert list(make("initial.samples=40", "initial.client=3").cohort(0, clients)) == [3]
@@ -103,4 +103,4 @@ def test_the_fastest_client_with_enough_samples_prunes_first_and_then_all_take_p
 )
 def test_more_samples_than_the_first_client_has_are_refused(given: tuple[str, ...], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        make(*given).cohort(0, Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0]))
+        make(*given).cohort(0, Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0], range(4)))

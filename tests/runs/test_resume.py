@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.utils.data import TensorDataset
 
 from prunefl.runs.api import train
 from prunefl.runs.records import read_records
@@ -185,3 +186,28 @@ def test_a_folder_in_which_a_run_is_going_on_is_refused(tmp_path):
         return True
 
     go(small_config(), tmp_path, on_record=second)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda images, labels: (images[1:], labels[1:]),
+            r"client 1 has changed .*\(67 samples then, 66 now\)",
+        ),
+        (
+            lambda images, labels: (images, labels.flip(0)),
+            r"client 1 has changed .*\(67 samples then, 67 now\)",
+        ),
+    ],
+)
+def test_a_run_whose_data_has_changed_is_not_resumed(tmp_path, change, words):
+    config, clients, test = small_config(), small_clients(), small_data(40, 99)
+    stop = {"on_record": lambda record: record.get("round") == 2}
+    train(small_model(), clients, test=test, config=config, out=tmp_path, **stop)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.suffix}
+    other = [clients[0], TensorDataset(*change(*clients[1].tensors)), *clients[2:]]
+    with pytest.raises(ValueError, match=words):
+        train(small_model(), other, test=test, config=config, out=tmp_path, resume=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.suffix} == before
+    assert train(small_model(), clients, test=test, config=config, out=tmp_path, resume=True).finished

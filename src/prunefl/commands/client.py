@@ -57,6 +57,9 @@ def client(
             "batch, smallest_batch, smallest_steps, allow (docs/federation.md)."
         ),
     ] = None,
+    class_counts: Annotated[
+        bool, typer.Option(help="Tell the server how many samples of each class are here, not only how many.")
+    ] = True,
     insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
 ) -> None:
     """Join a federation, train when asked, and come back after any interruption.
@@ -87,8 +90,9 @@ def client(
         raise PruneFLError("--personal-steps N and --out FILE belong together; give both or neither")
     chosen, allowed = _number(number, share, keys), tuple(allow or ())
     folder = state or Path("runs") / f"client-{chosen}"
+    personal = (personal_steps, out)
     options = ClientOptions(
-        server, chosen, data, keys, folder, share, allowed, stay, personal_steps, out, limits
+        server, chosen, data, keys, folder, share, allowed, stay, *personal, limits, class_counts
     )
     join(options, typer.echo)
 

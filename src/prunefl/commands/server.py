@@ -1,5 +1,6 @@
 """`prunefl server`: run a federation of real machines."""
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,9 @@ def server(
     ),
     host: Annotated[str, typer.Option(help="Address to listen on; every one, unless --insecure.")] = "",
     port: Annotated[int, typer.Option(help="Port to listen on; open it for TCP in the firewall.")] = PORT,
+    only: Annotated[
+        str, typer.Option(help="Numbers of the clients that take part, such as 0,3,5: as server.clients.")
+    ] = "",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
@@ -52,6 +56,8 @@ def server(
       prunefl server task.toml model.name=conv2 data.clients=5 --keys federation
 
       prunefl server configs/flower.toml --keys federation --out runs/pis
+
+      prunefl server task.toml --keys federation --only 0,3,5 server.min_clients=2
     """
     from prunefl.engines.flower import require_flower
 
@@ -60,7 +66,7 @@ def server(
     from prunefl.dashboard.beside import dashboard_beside
     from prunefl.engines.flower.serve import ServerOptions, serve
 
-    config, _ = resolve(arguments, None)
+    config, _ = resolve([*arguments, *_choose_clients(only)], None)
     if keys is None and not insecure:
         raise PruneFLError("--keys DIR is missing; make it with: prunefl keys DIR (or ask for --insecure)")
     if keys is not None and insecure:
@@ -68,3 +74,10 @@ def server(
     listen = host or ("127.0.0.1" if insecure else "0.0.0.0")
     with dashboard_beside(out, dashboard_port) if dashboard else nullcontext():
         serve(ServerOptions(config, out, keys, listen, port, resume), typer.echo)
+
+
+def _choose_clients(only: str) -> list[str]:
+    """Return --only as an assignment."""
+    if only and not re.fullmatch(r"\d+(,\d+)*", only):
+        raise PruneFLError(f"--only {only}, must be numbers of clients, such as 0,3,5")
+    return [f"server.clients=[{only}]"] if only else []

@@ -1,30 +1,62 @@
-"""`prunefl status`: how far a real federation is, and who takes part."""
+"""`prunefl status`: how far a real federation is, and who takes part; on the server or from anywhere."""
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from prunefl.system.errors import PruneFLError
+
+FEW = 8
+"""Up to so many classes are counted one by one."""
+
 
 def status(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run that `prunefl server` started.")] = Path(
-        "runs/server"
-    ),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="The folder of a run that `prunefl server` started.", show_default="runs/server"),
+    ] = None,
+    server: Annotated[str, typer.Option(help="HOST:PORT of a server, to ask it from another machine.")] = "",
+    keys: Annotated[
+        Path | None, typer.Option(help="For --server: the viewer folder made by `prunefl keys`.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known, for programs.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
 ) -> None:
-    """Show round, density, bytes, and for every node when it was last heard of and its accuracy on its own samples.
+    """Show round, density, bytes, and of every client when it was last heard of, its samples, accuracy and refusals.
 
-    Example: prunefl status runs/pis --watch
+    Examples:
+
+      prunefl status runs/pis --watch
+
+      prunefl status --server pi-server.local:9092 --keys viewer --json
     """
-    from prunefl.engines.flower.status import read_status
-
+    if server and folder is not None:
+        raise PruneFLError(f"{folder} and --server {server}: give the run's folder or its server, not both")
+    if bool(server) != (keys is not None):
+        raise PruneFLError("--server HOST:PORT and --keys VIEWER belong together; give both or neither")
     while True:
-        typer.echo("\n".join(lines(read_status(folder), time.time())))
+        content = _find(folder or Path("runs/server"), server, keys)
+        typer.echo(json.dumps(content, indent=1) if as_json else "\n".join(lines(content, time.time())))
         if not watch:
             return
         time.sleep(2.0)
         typer.echo("")
+
+
+def _find(folder: Path, server: str, keys: Path | None) -> dict[str, Any]:
+    if keys is None:
+        from prunefl.engines.flower.status import read_status
+
+        return read_status(folder)
+    from prunefl.engines.flower import require_flower
+
+    require_flower()
+    from prunefl.engines.flower.status_view import fetch_status
+
+    return fetch_status(server, keys)
 
 
 def lines(content: dict[str, Any], now: float) -> list[str]:
@@ -35,22 +67,53 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
-    evaluated = any(node.get("held_out") for node in content["nodes"])
-    personal = any(node.get("personal") is not None for node in content["nodes"])
-    column = (f" {'accuracy':>8}" if evaluated else "") + (f" {'personal':>8}" if personal else "")
+    nodes, classes = content["nodes"], content.get("classes", [])
+    counted = [node for node in nodes if len(node.get("by_class", [])) == len(classes) > 0]
+    columns = {
+        "accuracy": any(node.get("held_out") for node in nodes),
+        "personal": any(node.get("personal") is not None for node in nodes),
+    }
+    shown = [name for name, wanted in columns.items() if wanted]
+    title = "".join(f" {name:>8}" for name in shown) + (f" {_class_title(classes):>12}" if counted else "")
     rows = [
-        f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{column} {'left out':>8}  last refusal"
+        f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{title} {'left out':>8}  last refusal"
     ]
-    for node in content["nodes"]:
+    for node in nodes:
         last = max(node["last_seen"], node.get("last_heard", 0.0))
         heard = f"{now - last:.0f} s ago" if last else "never"
-        column = _cell(node.get("accuracy")) if evaluated else ""
-        column += _cell(node.get("personal")) if personal else ""
+        cells = "".join(_cell(node.get(name)) for name in shown)
+        cells += f" {_describe_classes(node.get('by_class')):>12}" if counted else ""
         rows.append(
-            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {node['samples']:>8}{column} {node['left_out']:>8}  "
+            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {node['samples']:>8}{cells} {node['left_out']:>8}  "
             f"{node['refusal']}".rstrip()
         )
-    return [head, *rows]
+    away = [f"turned away: client {c}: {why}" for c, why in content.get("turned_away", {}).items()]
+    return [head, *rows, *_balance(classes, [node["by_class"] for node in counted]), *away]
+
+
+def _class_title(classes: list[str]) -> str:
+    return "by class" if len(classes) <= FEW else "classes"
+
+
+def _describe_classes(counts: list[int] | None) -> str:
+    """Return how many samples of each class a client has; of many classes, how many of them it has."""
+    if not counts:
+        return "-"
+    return "/".join(map(str, counts)) if len(counts) <= FEW else f"{sum(map(bool, counts))} of {len(counts)}"
+
+
+def _balance(classes: list[str], counted: list[list[int]]) -> list[str]:
+    """Return a line about the samples of each class at all clients that tell; no line where none does."""
+    if not counted:
+        return []
+    totals = dict(zip(classes, map(sum, zip(*counted, strict=True)), strict=True))
+    ordered = sorted(totals, key=lambda name: -totals[name])
+    named = list(totals) if len(totals) <= FEW else [*ordered[:3], *ordered[-3:]]
+    most, fewest = totals[ordered[0]], totals[ordered[-1]]
+    spread = f"of {ordered[0]} there are {most / fewest:.1f} times as many" if fewest else "there are none"
+    gap = ", ..." if len(named) < len(totals) else ""
+    said = ", ".join(f"{name} {totals[name]}" for name in named)
+    return [f"samples by class: {said}{gap}; {spread} {'as ' if fewest else ''}of {ordered[-1]}"]
 
 
 def _cell(accuracy: float | None) -> str:

@@ -8,6 +8,7 @@ from prunefl.config.settings import (
     at_least,
     below_one,
     between,
+    client_numbers,
     distinct,
     one_of,
     own_or_one_of,
@@ -85,6 +86,10 @@ class DataSettings:
     )
     shape: tuple[int, ...] = setting(
         (), "of a sample: [channels, height, width]; []: that of the data", sides()
+    )
+    scaling: str = setting(
+        "",
+        "what becomes of stored numbers: unit (0..255 become 0..1), none, or a data set's name; '': not agreed",
     )
     test: str = setting(
         "", "folder or file whose samples are all for testing; '': the data's own test set, if any"
@@ -267,6 +272,15 @@ class ServerSettings:
     )
     quorum: float = setting(0.5, "share of a round's clients without which it is not finished", share())
     deadline: float = setting(600.0, "seconds that a real client has for a round", positive())
+    clients: tuple[int, ...] = setting(
+        (), "numbers of the clients that take part, such as [0, 3, 5]; []: all", client_numbers()
+    )
+    min_clients: int = setting(
+        0,
+        "clients that a run waits for before it begins, and whose updates finish a round; 0: all (after the deadline "
+        "a quorum), and a quorum of each round",
+        at_least(0),
+    )
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,13 @@ def distinct() -> Rule:
     return Rule(lambda values: len(set(values)) == len(values) and all(values), "must be names that differ")
 
 
+def client_numbers() -> Rule:
+    return Rule(
+        lambda values: len(set(values)) == len(values) and all(value >= 0 for value in values),
+        "must be numbers of clients, from 0, each once",
+    )
+
+
 def sides() -> Rule:
     return Rule(lambda values: all(value >= 1 for value in values), "must be whole numbers >= 1")
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from prunefl.config.losses import refuse_misfits
+from prunefl.config.members import check_members
 from prunefl.config.optimiser import refuse_foreign_server_settings, refuse_foreign_settings
 from prunefl.system.errors import PruneFLError
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 def check_together(config: "Config") -> None:
     """Refuse values that are right alone and wrong together."""
-    training, data, pruning = config.training, config.data, config.pruning
+    data, pruning = config.data, config.pruning
     refuse_foreign_settings(config.optimiser)
     refuse_foreign_server_settings(config.server_optimiser)
     refuse_misfits(config)
@@ -33,12 +34,9 @@ def check_together(config: "Config") -> None:
         )
     if not data.clients:
         return  # not known before the data is: `settled` asks again
-    if training.participants > data.clients:
-        raise PruneFLError(
-            f"training.participants={training.participants}, must be <= data.clients={data.clients}"
-        )
     if config.initial.client >= data.clients:
         raise PruneFLError(f"initial.client={config.initial.client}, must be < data.clients={data.clients}")
+    check_members(config)
     if config.fleet and sum(config.fleet_counts()) != data.clients:
         held = sum(entry.count for entry in config.fleet)
         raise PruneFLError(f"fleet: counts add up to {held}, must equal data.clients={data.clients}")

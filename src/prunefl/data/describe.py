@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 from prunefl.data.listed import ImageOptions
-from prunefl.data.mine import Brought, bring, count_classes
-from prunefl.data.samples import Images
+from prunefl.data.mine import bring, count_classes
+from prunefl.data.scaling import WORDS
 from prunefl.data.sources import AT_CLIENTS
 from prunefl.data.task import Task
-from prunefl.data.transform import to_unit
 
 
 def describe_task(path: Path, clients: int = 0, size: int = 0) -> str:
@@ -17,20 +16,14 @@ def describe_task(path: Path, clients: int = 0, size: int = 0) -> str:
     counts = ", ".join(f"{name} {count}" for name, count in count_classes(brought).items())
     many = f"clients = {clients}" if clients else "clients = 0  # how many take part: to be set"
     lines = [
-        f"# {path}: {len(brought.samples)} samples, {_describe_scaling(brought)}",
+        f"# {path}: {len(brought.samples)} samples",
         f"# samples by class: {counts}",
         "[data]",
         f'name = "{AT_CLIENTS}"',
         many,
         f"classes = {json.dumps(brought.names, ensure_ascii=False)}",
         f"shape = {list(brought.shape)}",
+        f'scaling = "{brought.scaling}"  # {WORDS.get(brought.scaling, "as that data set has it")}',
         *([f"size = {size}"] if size else []),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _describe_scaling(brought: Brought) -> str:
-    """Return what becomes of stored numbers, in words."""
-    if isinstance(brought.samples, Images) and brought.samples.normalise is to_unit:
-        return "pixels 0..255 become x / 255"
-    return "numbers are taken as they are, or as the data set's recipe says"

@@ -12,11 +12,14 @@ from prunefl.data import partition as cuts
 from prunefl.data.check import recognise
 from prunefl.data.client_folders import NAME as FOLDERS
 from prunefl.data.client_folders import client_folders
+from prunefl.data.client_functions import NAME as FUNCTIONS
+from prunefl.data.client_functions import client_functions
 from prunefl.data.federation import Federation, Source, checked
 from prunefl.data.listed import ImageOptions
 from prunefl.data.mine import bring_test
 from prunefl.data.samples import Cuttable, Elsewhere, Samples, relabelled
-from prunefl.data.sources import AT_CLIENTS, source_of
+from prunefl.data.scaling import find_scaling, refuse_scaling
+from prunefl.data.sources import AT_CLIENTS, PUBLISHED, source_of
 from prunefl.data.task import Task, number_classes, refuse_shape
 from prunefl.system.errors import PruneFLError
 
@@ -38,6 +41,7 @@ def load(
     cache: str | Path | None = None,
     classes: Sequence[str] = (),
     shape: Sequence[int] = (),
+    scaling: str = "",
     test: str | Path = "",
     classified: bool = True,
 ) -> Federation:
@@ -57,10 +61,12 @@ def load(
         cache: where decoded images are kept; beside the data, or in the user's cache, when not given.
         classes: the names of all classes, in order, for data that may lack some; () for those of the data.
         shape: of a sample; () for that of the data.
+        scaling: "unit", "none" or a data set's name, which the samples must have; "" for any.
         test: a folder or file that is the test set, whole; "" for the data's own, or what is held out of it.
         classified: whether every sample has a class; False for targets of another kind.
     """
-    task, options = Task(tuple(classes), tuple(shape)), ImageOptions(size, (), Path(cache) if cache else None)
+    task = Task(tuple(classes), tuple(shape), scaling)
+    options = ImageOptions(size, (), Path(cache) if cache else None)
     made = _as_made(name, dir, partition, clients, task, options, hold_out=not test)
     if isinstance(made, Source):
         made = _federated(
@@ -72,7 +78,7 @@ def load(
             seed,
         )
     if test:
-        agreed = Task(made.names, made.input_shape)
+        agreed = Task(made.names, made.input_shape, scaling)
         made = replace(made, test=bring_test(Path(test), agreed, options))
     return checked(made, classified)
 
@@ -97,6 +103,8 @@ def _as_made(
     hold_out: bool,
 ) -> Source | Federation:
     """Return a data set before it is cut, or clients where the data has them and nobody wants them otherwise."""
+    if name == FUNCTIONS:
+        return client_functions(str(dir or ""), clients, task)
     if name == FOLDERS and partition in ("", "client"):
         federation = client_folders(Path(dir) if dir else None, task, options)
         if clients in (0, len(federation.clients)):
@@ -104,6 +112,9 @@ def _as_made(
     source = source_of(name, dir, replace(options, shape=task.shape), hold_out)
     refuse_shape(source.input_shape, task.shape, name)
     if isinstance(source, Source):
+        refuse_scaling(
+            source.train, find_scaling(source.train, name if name in PUBLISHED else ""), task.scaling, name
+        )
         return _with_classes(source, task.classes or source.names)
     held = len(source.clients)
     if clients not in (0, held):
@@ -145,7 +156,7 @@ def load_for_server(config: Config) -> Federation:
                 f"data.{key} is not set, must be given with data.name={AT_CLIENTS!r}, such as {key} = {form} "
                 "(prunefl data describe FOLDER prints it)"
             )
-    task = Task(settings.classes, settings.shape)
+    task = Task(settings.classes, settings.shape, settings.scaling)
     options = ImageOptions(settings.size, (), Path(settings.cache) if settings.cache else None)
     test = bring_test(Path(settings.test), task, options) if settings.test else None
     words = f"{settings.clients} clients, each with its own data"
@@ -162,7 +173,8 @@ def load_for_share(config: Config) -> Federation:
                 "--share needs --data PATH: the data of which to take a share, as the server has none"
             )
         settings = replace(settings, name=recognise(Path(settings.dir)))
-    task, options = Task(settings.classes, settings.shape), ImageOptions(settings.size)
+    task = Task(settings.classes, settings.shape, settings.scaling)
+    options = ImageOptions(settings.size)
     made = _as_made(
         settings.name, settings.dir, settings.partition, settings.clients, task, options, not settings.test
     )

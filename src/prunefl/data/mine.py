@@ -1,7 +1,7 @@
 """What one client brings: all of a folder or file is its own, and nothing of it is held out."""
 
 import hashlib
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from prunefl.data.arrays import npz_has, npz_split
+from prunefl.data.cache import fingerprint
 from prunefl.data.check import recognise
 from prunefl.data.federation import Federation, check_samples
 from prunefl.data.inputs import parts_of
@@ -23,6 +24,7 @@ from prunefl.data.listed import (
 )
 from prunefl.data.own import index_file, list_classes, list_rows
 from prunefl.data.samples import Images, Later, Samples, filled, labels_of, relabelled
+from prunefl.data.scaling import NONE, UNIT, find_scaling, refuse_scaling
 from prunefl.data.sources import PUBLISHED, source_of
 from prunefl.data.task import Task, counted_names, number_classes, refuse_shape
 from prunefl.system.errors import PruneFLError
@@ -39,12 +41,14 @@ class Brought:
         samples: labelled by the run's classes, or by `names` where the run's are not known yet.
         names: the classes that it has, in their order.
         left_out: how many samples it has marked as test data: those are not trained on.
+        scaling: what has become of stored numbers; see `scaling.find_scaling`.
     """
 
     samples: Samples
     names: tuple[str, ...]
     shape: tuple[int, ...]
     left_out: int = 0
+    scaling: str = NONE
 
 
 def bring(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE, name: str = "") -> Brought:
@@ -61,10 +65,12 @@ def bring(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE, name: str
     if kind == "npz":
         images, names = npz_split(path, "train")
         left_out = len(npz_split(path, "test")[0]) if npz_has(path, "test") else 0
-        return _agreed(Brought(images, names, images.pixels.shape[1:], left_out), task, path)
+        shape = images.pixels.shape[1:]
+        return _agreed(Brought(images, names, shape, left_out, find_scaling(images)), task, path)
     source = source_of(kind, path, replace(options, size=0, shape=()))
     assert not isinstance(source, Federation), "only a user's function makes one"
-    return _agreed(Brought(source.train, source.names, source.input_shape), task, path)
+    scaling = find_scaling(source.train, kind)
+    return _agreed(Brought(source.train, source.names, source.input_shape, scaling=scaling), task, path)
 
 
 def bring_test(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE) -> Samples:
@@ -74,12 +80,14 @@ def bring_test(path: Path, task: Task, options: ImageOptions = AS_THEY_ARE) -> S
         return _bring_images(kind, path, task, options, "test").samples
     if kind == "npz":
         images, names = npz_split(path, "test" if npz_has(path, "test") else "train")
-        return _agreed(Brought(images, names, images.pixels.shape[1:]), task, path).samples
+        tested = Brought(images, names, images.pixels.shape[1:], scaling=find_scaling(images))
+        return _agreed(tested, task, path).samples
     source = source_of(kind, path, replace(options, size=0, shape=()))
     assert not isinstance(source, Federation), "only a user's function makes one"
     if source.test is None:
         raise PruneFLError(f"data.test={str(path)!r}, {kind} there has no test set")
-    return _agreed(Brought(source.test, source.names, source.input_shape), task, path).samples
+    tested = Brought(source.test, source.names, source.input_shape, scaling=find_scaling(source.test, kind))
+    return _agreed(tested, task, path).samples
 
 
 def bring_by_function(spec: str, client: int, task: Task) -> Brought:
@@ -121,6 +129,23 @@ def glance(path: Path) -> None:
         list_own(kind, path)
 
 
+def stamp_files(path: Path) -> str:
+    """Return a name for a client's files as they are now (names, sizes, times); none is opened but an index."""
+    index = path / "index.csv" if path.is_dir() else path
+    files = [index] if index.is_file() else []
+    if index.suffix == ".csv" and files:
+        files += [entry.path for entry in list_rows(index)]
+    elif path.is_dir():
+        # what is hidden is not data: our own cache, for one
+        files = sorted(
+            Path(home, name)
+            for home, _, names in os.walk(path)
+            if not any(part.startswith(".") for part in Path(home).relative_to(path).parts)
+            for name in names
+        )
+    return fingerprint(files, [str(file) for file in files])
+
+
 def content_digest(samples: Samples) -> str:
     """Return a name for what the samples are: their labels and, where they lie in an array, every input."""
     if isinstance(samples, Later):
@@ -137,11 +162,14 @@ def content_digest(samples: Samples) -> str:
 
 def count_classes(brought: Brought) -> dict[str, int]:
     """Return how many samples of each class there are; `brought` is labelled by its own names."""
-    labels = labels_of(brought.samples)
-    counts: Sequence[int] = (
-        np.bincount(labels, minlength=len(brought.names)).tolist() if labels is not None else []
-    )
+    counts = count_labels(brought.samples, len(brought.names))
     return dict(zip(brought.names, counts, strict=bool(counts)))
+
+
+def count_labels(samples: Samples, classes: int) -> tuple[int, ...]:
+    """Return how many samples of each class there are, () where only reading every sample would tell."""
+    labels = labels_of(samples)
+    return () if labels is None else tuple(np.bincount(labels, minlength=classes).tolist())
 
 
 def _bring_images(kind: str, path: Path, task: Task, options: ImageOptions, split: str) -> Brought:
@@ -157,12 +185,15 @@ def _bring_images(kind: str, path: Path, task: Task, options: ImageOptions, spli
     options = replace(options, shape=task.shape)
     options = replace(options, shape=common_shape([entry.path for entry in chosen], options))
     home = path if path.is_dir() else path.parent
-    return Brought(decoded_images(kind, chosen, numbers, home, options), names, options.shape, left_out)
+    images = decoded_images(kind, chosen, numbers, home, options)
+    refuse_scaling(images, UNIT, task.scaling, str(path))
+    return Brought(images, names, options.shape, left_out, UNIT)
 
 
 def _agreed(brought: Brought, task: Task, who: Path | str) -> Brought:
     """Return the samples under the run's numbers of their classes."""
     refuse_shape(brought.shape, task.shape, str(who))
+    refuse_scaling(brought.samples, brought.scaling, task.scaling, str(who))
     classes = task.classes or brought.names or counted_names(0)
     return replace(
         brought, samples=relabelled(brought.samples, number_classes(brought.names, classes, str(who)))

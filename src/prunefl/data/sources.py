@@ -37,7 +37,7 @@ OWN_IMAGES: Mapping[str, Callable[[Path | None, ImageOptions, bool], Source]] = 
 AT_CLIENTS = "at-clients"
 """The name of data that real clients bring with them: no folder of this machine."""
 
-NAMES = (*PUBLISHED, *OWN_IMAGES, "npz", AT_CLIENTS)
+NAMES = (*PUBLISHED, *OWN_IMAGES, "npz", "function-per-client", AT_CLIENTS)
 
 
 def source_of(

@@ -15,10 +15,11 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Task:
-    """The classes, by name and in order, and the shape of a sample; both empty where nothing is agreed yet."""
+    """The classes, by name and in order, the shape of a sample and its scaling; empty where nothing is agreed yet."""
 
     classes: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
+    scaling: str = ""
 
 
 def counted_names(classes: int) -> tuple[str, ...]:

@@ -1,22 +1,26 @@
 """The engine in one process: clients take turns on worker threads; the bits do not depend on how many."""
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
 from prunefl.data import Samples
+from prunefl.data.samples import labels_of
 from prunefl.local import Backend, OnPass, make_backend
 from prunefl.rounds import client_files
 from prunefl.rounds.client import Client, ClientState, follow
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, Setup
 from prunefl.system.cores import count_workers
+from prunefl.system.errors import PruneFLError
 from prunefl.system.files import load_arrays, save_arrays
 
 
@@ -65,12 +69,30 @@ class Simulator:
         """Return the clients' states as a checkpoint remembers them; files that none speaks of go."""
         self._states.forget_files(self._last_files)
         self._last_files = self._states.files()
-        return self._states.entries()
+        return {**self._states.entries(), "data": self._data}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go back to the clients' states of a checkpoint."""
-        self._states.restore(snapshot)
+        """Go back to the clients' states of a checkpoint; clients with other samples than then are refused."""
+        # checkpoints of earlier days did not note what the data was
+        self._refuse_other_data(snapshot.get("data", self._data))
+        self._states.restore({client: entry for client, entry in snapshot.items() if client != "data"})
         self._last_files = self._states.files()
+
+    def _refuse_other_data(self, before: Sequence[str]) -> None:
+        remedy = "put it back, or give another --out"
+        if len(before) != len(self._data):
+            counts = f"{len(before)} clients then, {len(self._data)} now"
+            raise PruneFLError(f"the data has changed since the run began ({counts}): {remedy}")
+        for client, (then, now) in enumerate(zip(before, self._data, strict=True)):
+            if then != now:
+                counts = f"{then.partition(':')[0]} samples then, {now.partition(':')[0]} now"
+                raise PruneFLError(
+                    f"the data of client {client} has changed since the run began ({counts}): {remedy}"
+                )
+
+    @cached_property
+    def _data(self) -> list[str]:
+        return [name_samples(samples) for samples in self._clients]
 
     def __enter__(self) -> "Simulator":
         return self
@@ -80,6 +102,13 @@ class Simulator:
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._undo.close()
+
+
+def name_samples(samples: Samples) -> str:
+    """Return how many there are and a digest of their labels, where those are known without reading the samples."""
+    labels = labels_of(samples)
+    known = b"" if labels is None else labels.tobytes()
+    return f"{len(samples)}:{hashlib.blake2b(known, digest_size=4).hexdigest()}"
 
 
 class StateFiles:

@@ -130,10 +130,15 @@ class Steps:
 
 @dataclass(frozen=True)
 class Clients:
-    """Who there is to choose from: how many samples each has, and the seconds of a full step on its device."""
+    """The clients by number: how many samples each has, and the seconds of a full step on its device.
+
+    Attributes:
+        members: numbers of those that take part in the run: who there is to choose from.
+    """
 
     num_samples: Sequence[int]
     step_seconds: Sequence[float]
+    members: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -180,8 +185,9 @@ class Method:
 
     def cohort(self, round: int, clients: Clients) -> Sequence[int]:
         """Return who takes part in a round."""
-        config, count = self.config, len(clients.num_samples)
-        return draw_clients(config.run.seed, round, count, config.training.participants)
+        config, members = self.config, clients.members
+        drawn = draw_clients(config.run.seed, round, len(members), config.training.participants)
+        return [members[place] for place in drawn]
 
     def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
         """Return what the clients do in this round."""

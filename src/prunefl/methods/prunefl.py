@@ -80,9 +80,9 @@ class PruneFL(Method):
                     f"initial.samples={samples}, must be <= {held}, what initial.client={chosen} has"
                 )
             return [chosen]
-        enough = [n for n, count in enumerate(clients.num_samples) if count >= samples]
+        enough = [n for n in clients.members if clients.num_samples[n] >= samples]
         if not enough:
-            most = max(clients.num_samples)
+            most = max(clients.num_samples[n] for n in clients.members)
             raise PruneFLError(f"initial.samples={samples}, must be <= {most}, the most that a client has")
         enough.sort(key=lambda client: (clients.step_seconds[client], client))
         return enough[: self.config.initial.clients]

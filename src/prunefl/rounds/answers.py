@@ -75,11 +75,12 @@ def check_cost(method: Method, cost: Any) -> Sequence[Steps]:
     return cost
 
 
-def check_cohort(method: Method, cohort: Any, clients: int) -> Sequence[int]:
-    """Return who takes part; refuse clients that there are not."""
+def check_cohort(method: Method, cohort: Any, members: Sequence[int]) -> Sequence[int]:
+    """Return who takes part in a round; refuse clients that there are not, or that the run does without."""
     numbers = list(cohort) if isinstance(cohort, Sequence) else []
-    if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(clients)):
-        rule = f"must give some of the clients 0 to {clients - 1}, each once"
+    if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(members):
+        said = f"0 to {len(members) - 1}" if isinstance(members, range) else ", ".join(map(str, members))
+        rule = f"must give some of the clients {said}, each once"
         raise _wrong(method, "cohort", f"gave {str(cohort)[:50]}, {rule}")
     return numbers
 

@@ -82,7 +82,7 @@ def charge_round(
     }
     round = next(iter(orders.values())).round
     # What one client computes before the first round is shared out over a cohort, as a round's work is.
-    usual = setup.config.training.participants or len(setup.devices)
+    usual = setup.config.training.participants or len(setup.members)
     cohort = len(collected.updates) if round else usual
     return _charge(setup, orders, spent, collected.sent, cohort)
 

@@ -49,4 +49,4 @@ def clients_to_evaluate(setup: Setup, state: ServerState, outcome: Outcome) -> S
         return []
     if state.round < setup.config.run.rounds:
         return outcome.cohort
-    return [client for client in range(len(setup.devices)) if client not in setup.left_out]
+    return [client for client in setup.members if client not in setup.left_out]

@@ -53,6 +53,6 @@ def fleet_time_model(setup: "Setup", state: "ServerState") -> TimeModel:
 def _kinds(setup: "Setup") -> dict[int, int]:
     """Return the first client of each kind of device, by the device's identity."""
     kinds: dict[int, int] = {}
-    for client, device in enumerate(setup.devices):
-        kinds.setdefault(id(device), client)
+    for client in setup.members:
+        kinds.setdefault(id(setup.devices[client]), client)
     return kinds

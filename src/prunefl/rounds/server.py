@@ -59,7 +59,13 @@ class Setup:
     @property
     def clients(self) -> Clients:
         """The clients as a method sees them."""
-        return Clients(self.num_samples, [device.dense_step_seconds() for device in self.devices])
+        seconds = [device.dense_step_seconds() for device in self.devices]
+        return Clients(self.num_samples, seconds, self.members)
+
+    @property
+    def members(self) -> Sequence[int]:
+        """Numbers of the clients that take part."""
+        return self.config.server.clients or range(len(self.devices))
 
     def choose_cohort(self, round: int) -> Sequence[int]:
         """Return who takes part in a round, of those that are asked at all."""
@@ -67,7 +73,7 @@ class Setup:
         # who has no samples is not chosen to prune first
         sizes = [0 if client in gone else size for client, size in enumerate(clients.num_samples)]
         chosen = self.method.cohort(round, clients if round else replace(clients, num_samples=sizes))
-        drawn = check_cohort(self.method, chosen, len(self.devices))
+        drawn = check_cohort(self.method, chosen, self.members)
         there = [client for client in drawn if client not in gone]
         if not there:
             names = ", ".join(str(client) for client in sorted(drawn))

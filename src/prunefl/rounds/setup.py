@@ -7,6 +7,7 @@ from prunefl import config as settings
 from prunefl import devices
 from prunefl.config import Config
 from prunefl.core.network import Network
+from prunefl.core.time_model import TimeModel
 from prunefl.local.batches import with_steps
 from prunefl.local.held_out import count_held_out
 from prunefl.methods import build_method
@@ -29,16 +30,32 @@ def prepare(
     """
     # the run keeps the config as it was given; only its devices need to know how many clients there are
     fleet = devices.fleet(settings.settled(config, len(sizes)), network)
-    config = _within_memory(config, fleet)
+    members = config.server.clients or range(len(sizes))
+    taking_part = [fleet[client] for client in members]
+    config = _within_memory(config, taking_part)
     method = build_method(config)
     check_signatures(method)
     made: MutableMapping[str, float] = {} if measured is None else measured
-    num_samples = [size - count_held_out(size, client, config) for client, size in enumerate(sizes)]
-    # with epochs a round waits for whoever has most samples
-    time_model = devices.round_time(fleet, with_steps(config, max(num_samples)))
+    held_out = {client: count_held_out(sizes[client], client, config) for client in members}
+    num_samples = [size - held_out.get(client, 0) for client, size in enumerate(sizes)]
+    time_model = _round_time(config, fleet, members, num_samples)
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
-    check_cohort(method, method.cohort(method.first_round, setup.clients), len(num_samples))
+    check_cohort(method, method.cohort(method.first_round, setup.clients), members)
     return setup
+
+
+def with_sizes(setup: Setup, num_samples: Sequence[int]) -> Setup:
+    """Return the setup with D_n as clients report it."""
+    time_model = _round_time(setup.config, setup.devices, setup.members, num_samples)
+    return replace(setup, num_samples=num_samples, time_model=time_model)
+
+
+def _round_time(
+    config: Config, fleet: Sequence[devices.Device], members: Sequence[int], num_samples: Sequence[int]
+) -> TimeModel:
+    """Return T of those that take part; with epochs a round waits for whoever has most samples."""
+    most = max(num_samples[client] for client in members)
+    return devices.round_time([fleet[client] for client in members], with_steps(config, most))
 
 
 def _within_memory(config: Config, fleet: Sequence[devices.Device]) -> Config:

@@ -156,6 +156,16 @@ def _check(
     return _Good(replace(reply, model=b""), state, mass)
 
 
+def count_needed(quorum: float, min_clients: int, clients: int) -> int:
+    """Return how many of so many clients' updates finish a round: a quorum, or as many as the run waits for."""
+    return min(min_clients, clients) if min_clients else max(1, math.ceil(quorum * clients))
+
+
+def name_need(quorum: float, min_clients: int) -> str:
+    """Return the setting that says so."""
+    return f"server.min_clients={min_clients}" if min_clients else f"server.quorum={quorum}"
+
+
 def _need_quorum(
     method: Method, orders: Mapping[int, Order], good: int, refused: Mapping[int, str], diverged: set[int]
 ) -> None:
@@ -164,8 +174,8 @@ def _need_quorum(
     Args:
         diverged: whose numbers were not finite; where that is what is wrong with all that came, training has diverged.
     """
-    quorum = method.config.server.quorum
-    need = max(1, math.ceil(quorum * len(orders)))
+    server = method.config.server
+    need = count_needed(server.quorum, server.min_clients, len(orders))
     if good >= need:
         return
     came = {client: why for client, why in refused.items() if why != NO_REPLY}
@@ -175,7 +185,7 @@ def _need_quorum(
         found = f"training diverged in {found}, rate {order.learning_rate:g} (lower training.learning_rate)"
     raise RoundFailed(
         f"{found}: {good} of {len(orders)} updates were good, {need} are needed "
-        f"(server.quorum={quorum}); client {first}: {refused[first]}",
+        f"({name_need(server.quorum, server.min_clients)}); client {first}: {refused[first]}",
         order.round,
         refused,
         diverged,

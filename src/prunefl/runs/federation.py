@@ -29,7 +29,7 @@ from prunefl.local.native import encode_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.local.torch_backend.threads import set_threads
 from prunefl.rounds.server import Setup, whole_order
-from prunefl.rounds.setup import prepare
+from prunefl.rounds.setup import prepare, with_sizes
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 from prunefl.runs.records import Record
 from prunefl.runs.recovery import Recovery
@@ -39,6 +39,8 @@ from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
 NAME_FILE = "run-name.txt"
+PLENTY = 1 << 40
+"""Samples of a client that has not come yet."""
 
 
 def run(grid: Grid, config: Config, options: RunOptions) -> None:
@@ -57,23 +59,25 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     )
     sizes = [len(share) for share in federation.clients]
     # clients that bring their own data have not said yet how much: enough, until they do
-    setup = prepare(network, [size or config.initial.samples for size in sizes], config, federation.cut)
+    setup = prepare(network, [size or PLENTY for size in sizes], config, federation.cut)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
     text = settings.dump(with_task(setup.config, federation))
     name = name_run(folder, resume)
     facts = collect_facts(network.template)
     plan = encode_plan(network.plan) if network.plan is not None else ""
     hello = seal(Envelope("hello", {"run": name, "config": text, "plan": plan, "facts": facts}))
-    status = Status(folder, config.run.rounds, has_test=federation.test is not None)
-    terms = Terms(config.server.quorum, config.server.deadline, config.initial.deadline, name, text, plan)
+    tested, server = federation.test is not None, config.server
+    status = Status(folder, config.run.rounds, has_test=tested, classes=federation.names)
+    limits = (server.quorum, server.deadline, config.initial.deadline)
+    terms = Terms(*limits, name, text, plan, server.min_clients)
     announce_max_bytes(limit_reply_bytes(setup))
     with Mailbox(grid, limit_reply_bytes(setup)) as unsigned:
         mailbox: Messages = unsigned
         if options.keys is not None:
             mailbox = sign_messages(unsigned, name, options.keys, options.nodes)
-        patience = max(120.0, config.server.deadline)
-        membership = Membership(mailbox, len(federation.clients), options.nodes, hello, patience, say)
-        status.members = membership.members
+        patience, count = max(120.0, server.deadline), len(federation.clients)
+        membership = Membership(mailbox, count, options.nodes, hello, patience, say, server.clients)
+        status.members, status.turned_away = membership.members, membership.turned_away
         engine = FlowerEngine(mailbox, membership, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"
         engine.wait_for_clients()
@@ -147,8 +151,9 @@ def name_run(folder: Path, resume: bool) -> str:
 
 def use_reported_sizes(setup: Setup, membership: Membership, known: Sequence[int]) -> Setup:
     """Return the setup with D_n as the clients report it; what is known here where one has not come yet."""
-    sizes = [membership.members[n].num_samples or size for n, size in enumerate(known)]
-    return replace(setup, num_samples=sizes)
+    said = {number: member.num_samples for number, member in membership.members.items()}
+    sizes = [said.get(number) or size for number, size in enumerate(known)]
+    return with_sizes(setup, sizes)
 
 
 def limit_reply_bytes(setup: Setup) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prunefl import config as settings
 from prunefl.config import Config
+from prunefl.data.sources import AT_CLIENTS
 from prunefl.methods import Memory, build_method
 from prunefl.rounds.evaluation import evaluates_at_clients, is_evaluated
 from prunefl.rounds.loop import Engine
@@ -42,14 +43,14 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
     if records.exists() and not resume:
         raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
     then = settings.load(kept) if resume and kept.exists() else setup.config
-    refuse_other_config(setup.config, then, folder, also_free={"run.rounds"})
+    refuse_other_config(setup.config, then, folder, _also_free(setup.config))
     found = _found(setup, then.run.rounds, folder) if resume else None
     if found is not None:
+        engine.restore(found.extra["engine"])
         checkpoint.forget_after(folder / "checkpoints", found.state)
         if found.state.round < rounds != then.run.rounds and (folder / MODEL_FILE).exists():
             # of a run that had ended and goes on now: no longer its model, but somebody may want it
             (folder / MODEL_FILE).replace(folder / f"model-{then.run.rounds}.safetensors")
-        engine.restore(found.extra["engine"])
         # which layers compute sparsely decides bits: what was measured when the run began counts, on any machine
         setup.measured.update(found.extra["measured"])
     begun = start(setup) if found is None else found.state
@@ -59,6 +60,12 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
     extra = found.extra
     _log.info("%s: goes on after round %d of %d", folder, found.state.round, rounds)
     return Opened(found.state, extra["wall"], extra["record_bytes"], extra["live"], tuple(found.complaints))
+
+
+def _also_free(config: Config) -> set[str]:
+    """Return what a run may be resumed with beside the free settings: other rounds; for real clients, other members."""
+    of_members = ("clients", "min_clients", "quorum", "deadline") if config.data.name == AT_CLIENTS else ()
+    return {"run.rounds", *(f"server.{key}" for key in of_members)}
 
 
 def _found(setup: Setup, then: int, folder: Path) -> Loaded | None:

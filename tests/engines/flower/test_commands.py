@@ -13,6 +13,7 @@ from prunefl.commands.main import app
 from prunefl.commands.status import lines
 from prunefl.config import Config
 from prunefl.engines.flower import join, keys, serve
+from prunefl.engines.flower.codec import read_counts
 from prunefl.engines.flower.membership import Member
 from prunefl.engines.flower.status import Status, read_status
 from prunefl.system.locks import hold
@@ -213,3 +214,57 @@ def test_a_status_is_written_at_most_once_a_second(tmp_path):
 
 def test_a_folder_without_a_run_is_named(tmp_path):
     assert "prunefl server" in complaint("status", str(tmp_path))
+
+
+def test_the_status_shows_samples_by_class_and_how_uneven_they_are(tmp_path):
+    members = {
+        0: Member(0, online=True, num_samples=40, held_out=10, by_class=(20, 30, 0), last_seen=990.0),
+        1: Member(1, online=True, num_samples=30, by_class=(0, 20, 10), last_seen=990.0),
+        2: Member(2, online=True, num_samples=30, last_seen=990.0),
+    }
+    Status(tmp_path, 90, members, "training", classes=("crack", "dent", "ok")).write(now=True)
+    shown = lines(read_status(tmp_path), 1000.0)
+    assert shown[1].split()[:8] == ["client", "state", "last", "heard", "samples", "accuracy", "by", "class"]
+    assert [row.split()[-2] for row in shown[2:5]] == ["20/30/0", "0/20/10", "-"]
+    assert shown[5] == (
+        "samples by class: crack 20, dent 50, ok 10; of dent there are 5.0 times as many as of ok"
+    )
+    # one that counts other classes than the run has spoils nothing
+    members[2].by_class = (1, 2)
+    members[0].by_class = (50, 0, 0)
+    Status(tmp_path, 90, members, "training", classes=("crack", "dent", "ok")).write(now=True)
+    assert lines(read_status(tmp_path), 1000.0)[5].endswith(
+        "ok 10; of crack there are 5.0 times as many as of ok"
+    )
+
+
+def test_of_many_classes_the_most_and_least_frequent_are_named(tmp_path):
+    names = [f"c{i}" for i in range(12)]
+    members = {0: Member(0, online=True, num_samples=66, by_class=tuple(range(12)), last_seen=990.0)}
+    Status(tmp_path, 90, members, "training", classes=names).write(now=True)
+    shown = lines(read_status(tmp_path), 1000.0)
+    assert "11 of 12" in shown[2]
+    assert shown[3] == "samples by class: c11 11, c10 10, c9 9, c2 2, c1 1, c0 0, ...; there are none of c0"
+
+
+@pytest.mark.parametrize(
+    ("by_class", "words"),
+    [([3, 3], "come to 6, but it has 5"), ([-1, 6], "come to 5"), ([1.5], "whole number"), ("x", "a list")],
+)
+def test_samples_by_class_that_cannot_be_are_refused(by_class, words):
+    with pytest.raises(ValueError, match=words):
+        read_counts({"by_class": by_class}, 5)
+    assert read_counts({}, 5) == ()
+    assert read_counts({"by_class": [2, 3]}, 5) == (2, 3)
+
+
+def test_only_names_the_clients_that_take_part(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "prunefl.engines.flower.serve.serve", lambda options, say: seen.append(options.config.server.clients)
+    )
+    CliRunner().invoke(app, ["server", "digits", "--insecure", "--only", "0,3,5"])
+    assert seen == [(0, 3, 5)]
+    assert "must be numbers of clients, such as 0,3,5" in complaint(
+        "server", "digits", "--insecure", "--only", "0;3"
+    )

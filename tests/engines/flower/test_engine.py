@@ -14,7 +14,7 @@ from prunefl.methods import Work
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 
 GOOD, SILENT, GARBAGE, NAN, STATE_WANTED = "good", "silent", "garbage", "nan", "state_wanted"
-ERROR, RUDE = "error", "rude"
+ERROR, RUDE, LEAVES = "error", "rude", "leaves"
 
 
 class Clock:
@@ -66,7 +66,7 @@ class FakeMailbox:
         if envelope.kind == "hello":
             joined = {"client": client, "num_samples": 5 + client, "held_out": self.held_out}
             return (seal(Envelope("joined", joined)),)
-        if envelope.kind == "end":
+        if envelope.kind in ("end", "refused"):
             return (seal(envelope),)
         manner = self.manners[node]
         if manner == STATE_WANTED and envelope.values["config"]:
@@ -78,6 +78,7 @@ class FakeMailbox:
             NAN: (seal(encode_reply(Reply(client, reply.round, 5, float("nan"), b"model"))),),
             STATE_WANTED: (seal(Envelope("state_wanted")),),
             ERROR: (b"", "the ClientApp crashed"),
+            LEAVES: (seal(Envelope("error", {"what": "other data", "client": client, "leaves": True})),),
             RUDE: (seal(Envelope("error", {"what": "\x1b[2J\nprunefl: round 99 " + "x" * 9999})),),
         }
         return envelopes.get(manner)
@@ -102,13 +103,14 @@ def clock(monkeypatch):
     return clock
 
 
-def federation(clock, *manners, quorum=0.5, deadline=10.0, initial_deadline=86400.0):
+def federation(clock, *manners, quorum=0.5, deadline=10.0, initial_deadline=86400.0, min_clients=0, only=()):
     nodes = range(10, 10 + len(manners))
     mailbox = FakeMailbox(clock, dict(zip(nodes, manners, strict=True)), dict.fromkeys(nodes, "monday"))
     words = []
     keys = {node: node - 10 for node in nodes}
-    membership = Membership(mailbox, len(manners), keys, seal(Envelope("hello")), deadline, words.append)
-    terms = Terms(quorum, deadline, initial_deadline, "run", "config")
+    hello = seal(Envelope("hello"))
+    membership = Membership(mailbox, len(manners), keys, hello, deadline, words.append, only)
+    terms = Terms(quorum, deadline, initial_deadline, "run", "config", min_clients=min_clients)
     engine = FlowerEngine(
         mailbox,
         membership,
@@ -313,3 +315,70 @@ def test_who_is_still_at_an_order_is_told_that_the_run_is_over(clock):
     engine.end_run()
     assert [node for node, envelope in mailbox.sent if envelope.kind == "end"] == [10, 11]
     assert clock.now - before < 1
+
+
+def test_a_run_begins_with_as_many_clients_as_it_waits_for_and_the_others_join_in_the_middle(clock):
+    engine, mailbox, membership, words = federation(
+        clock, *[GOOD] * 5, quorum=1.0, deadline=60.0, min_clients=2
+    )
+    late = {node: mailbox.since.pop(node) for node in (11, 13, 14)}
+    del mailbox.since[12]
+    sleep = clock.sleep
+
+    def second_comes_late(seconds):
+        sleep(seconds)
+        if clock.now > 1300:
+            mailbox.since[12] = "monday"
+
+    clock.sleep = second_comes_late
+    engine.wait_for_clients()
+    # however long that takes: one is not two
+    assert clock.now > 1300
+    assert any("1 of 5 clients are there, 2 are needed" in line for line in words)
+    assert carried(engine, 5) == [0, 2]
+    assert clock.now < 1310
+    mailbox.since |= late
+    clock.sleep = sleep
+    membership.refresh()
+    clock.sleep(1)
+    assert carried(engine, 5, 2) == [0, 1, 2, 3, 4]
+
+
+def test_a_round_waits_for_as_many_updates_as_the_run_has_clients_at_least(clock):
+    engine, mailbox, _, words = federation(clock, GOOD, GOOD, SILENT, min_clients=3, quorum=0.1, deadline=5.0)
+    engine.wait_for_clients()
+    sleep = clock.sleep
+
+    def wake(seconds):
+        sleep(seconds)
+        if clock.now > 1030:
+            mailbox.manners[12], mailbox.since[12] = GOOD, "tuesday"
+
+    clock.sleep = wake
+    assert carried(engine, 3) == [0, 1, 2]
+    assert any("3 are needed (server.min_clients=3)" in line for line in words)
+
+
+def test_who_was_not_chosen_is_not_let_in_and_shown(clock):
+    engine, _mailbox, membership, words = federation(clock, GOOD, GOOD, GOOD, only=(0, 2))
+    engine.wait_for_clients()
+    assert list(membership.members) == [0, 2]
+    assert all(member.online for member in membership.members.values())
+    membership.refresh()
+    clock.sleep(1)
+    carried_by = engine.carry(None, {client: orders(3)[client] for client in (0, 2)})
+    assert sorted(reply.client for reply in carried_by) == [0, 2]
+    assert membership.turned_away == {1: "it says --client 1, but only 0, 2 take part in this run"}
+    assert any("client 1 cannot take part" in line for line in words)
+
+
+def test_a_client_whose_data_has_changed_leaves_and_is_told_that_this_was_heard(clock):
+    engine, mailbox, membership, words = federation(clock, GOOD, LEAVES, GOOD)
+    engine.wait_for_clients()
+    assert carried(engine, 3) == [0, 2]
+    member = membership.members[1]
+    assert (member.barred, member.online) == ("other data", False)
+    assert [envelope.kind for node, envelope in mailbox.sent if node == 11] == ["hello", "order", "refused"]
+    assert any("client 1 leaves: other data" in line for line in words)
+    assert carried(engine, 3, 2) == [0, 2]
+    assert len(mailbox.orders_to(11)) == 1

@@ -70,7 +70,10 @@ def first_order(task, **changed):
 
 def test_a_worker_says_who_it_is_and_how_many_samples_it_has(task, worker):
     answer = ask(worker, hello(task))
-    assert answer == Envelope("joined", {"client": 1, "num_samples": len(task[1].clients[1]), "held_out": 0})
+    samples = task[1].clients[1]
+    counts = np.bincount(samples.batch(np.arange(len(samples)))[1], minlength=10).tolist()
+    told = {"client": 1, "num_samples": len(samples), "held_out": 0}
+    assert answer == Envelope("joined", {**told, "by_class": counts})
 
 
 @pytest.mark.parametrize(("name", "value"), [("wire", 999), ("network", "0" * 16)])
@@ -197,7 +200,7 @@ def test_what_a_user_can_mend_is_told_in_one_line_without_a_traceback(
         raise error
 
     monkeypatch.setattr("prunefl.engines.flower.session.load_network", fail)
-    said = {"what": str(error) or "MemoryError", "client": 1}
+    said = {"what": str(error) or "MemoryError", "client": 1, "leaves": True}
     assert ask(worker, hello(task)) == Envelope("error", said)
     assert not caplog.records
 

@@ -118,6 +118,17 @@ def _check_number(name: str, value: Any) -> float:
     return value
 
 
+def read_counts(values: Mapping[str, Any], total: int) -> tuple[int, ...]:
+    """Return how many samples of each class a client tells of, () if it does not; checked against its total."""
+    counts = values.get("by_class") or []
+    if not isinstance(counts, list) or len(counts) > MOST_NUMBERS:
+        raise EnvelopeError("by_class: must be a list of numbers")
+    found = tuple(read_number({"by_class": count}, "by_class", int) for count in counts)
+    if found and (min(found) < 0 or sum(found) != total):
+        raise EnvelopeError(f"its samples by class come to {sum(found)}, but it has {total}")
+    return found
+
+
 def read_text(values: Mapping[str, Any], name: str) -> str:
     """Return a text of an envelope; EnvelopeError for anything else."""
     value = values.get(name, "")

@@ -1,6 +1,5 @@
 """The engine: carries a round's orders to real nodes and brings back what came in time."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from prunefl.engines.flower.mailbox import Answer, Messages
 from prunefl.engines.flower.membership import Member, Membership
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.server import ServerState
+from prunefl.rounds.updates import count_needed, name_need
 
 SLACK = 2.0
 """A message outlives its deadline by this factor, so that a late answer is still seen to be late."""
@@ -23,7 +23,8 @@ class Terms:
     """When a round is done.
 
     Attributes:
-        quorum: share of its clients without whose updates it is not finished.
+        quorum: share of its clients without whose updates it is not finished;
+            `min_clients` is their number instead, if that is given.
         deadline: seconds after which it is finished with a quorum.
         initial_deadline: seconds that initial pruning may take, many rounds' work.
         run: the name of the run, which every order bears.
@@ -37,10 +38,11 @@ class Terms:
     run: str
     config: str
     plan: str = ""
+    min_clients: int = 0
 
     def need(self, clients: int) -> int:
         """Return how many updates are enough."""
-        return max(1, math.ceil(self.quorum * clients))
+        return count_needed(self.quorum, self.min_clients, clients)
 
 
 @dataclass
@@ -89,13 +91,13 @@ class FlowerEngine:
         self._by_message: dict[str, Member] = {}
 
     def wait_for_clients(self) -> None:
-        """Wait until all clients are there, or, after the deadline, a quorum of them."""
+        """Wait until all clients are there (after the deadline a quorum), or as many as the terms say."""
         members = self._membership.members.values()
         started = spoken = time.monotonic()
-        while not all(member.online for member in members):
+        while (there := sum(member.online for member in members)) < len(members):
             waited = time.monotonic() - started
-            there = sum(member.online for member in members)
-            if waited > self._terms.deadline and there >= self._terms.need(len(members)):
+            patient = not self._terms.min_clients and waited <= self._terms.deadline
+            if not patient and there >= self._terms.need(len(members)):
                 return
             if time.monotonic() - spoken > min(30.0, self._terms.deadline):
                 spoken = time.monotonic()
@@ -211,6 +213,8 @@ class FlowerEngine:
             self._read(current, member, answer)
         except EnvelopeError as error:
             self.refuse(member.client, str(error))
+            if answer.leaves:
+                self._membership.let_go(member, str(error))
         self._on_change()
 
     def _read(self, current: _Round, member: Member, answer: Answer) -> None:
@@ -253,7 +257,8 @@ class FlowerEngine:
         missing = ", ".join(str(client) for client in current.orders if client not in current.replies)
         return (
             f"{current.name}: {len(current.replies)} of {len(current.orders)} updates, "
-            f"{self._terms.need(len(current.orders))} are needed (server.quorum={self._terms.quorum}); "
+            f"{self._terms.need(len(current.orders))} are needed "
+            f"({name_need(self._terms.quorum, self._terms.min_clients)}); "
             f"waiting for client {missing}"
         )
 

@@ -33,6 +33,7 @@ class ClientOptions:
         stay: wait for the next run when one is over.
         personal_steps: steps that it trains the final model for itself, which is then written to `out`.
         limits: file that says what it lets a server ask of it.
+        tell_classes: whether the server is told how many samples of each class there are.
     """
 
     server: str
@@ -46,6 +47,7 @@ class ClientOptions:
     personal_steps: int = 0
     out: Path | None = None
     limits: Path | None = None
+    tell_classes: bool = True
 
 
 def join(options: ClientOptions, say: Say) -> None:
@@ -118,7 +120,8 @@ def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     place += [str(path.resolve()) if path else "" for path in (options.keys, options.limits)]
     own = [options.data, options.share]
     personal = [str(options.personal_steps), str(options.out.resolve()) if options.out else ""]
-    arguments = ["prunefl.engines.flower.worker", *place, *own, *personal, *options.allowed]
+    told = "tell" if options.tell_classes else ""
+    arguments = ["prunefl.engines.flower.worker", *place, *own, *personal, told, *options.allowed]
     group.start("worker", arguments, show=True)
 
 

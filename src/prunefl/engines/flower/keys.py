@@ -3,6 +3,7 @@
 import hashlib
 import ipaddress
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from prunefl.engines.flower.status_view import token_digest
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically, write_private
 
 AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
 SIGNING, SIGNING_PUBLIC = "signing.key", "signing.pem"
 """The server signs its messages with the first; each client's folder has the second, to check that."""
+VIEWER, TOKEN, TOKEN_DIGEST = "viewer", "status.token", "viewer.sha256"
 
 # The server's own processes reach the SuperLink over loopback, whatever name clients use.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -45,7 +48,13 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
     written = _make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
         written += _make_server_certificate(folder, hosts, days)
-    return written + _make_signing_key(folder) + _make_node_keys(folder, clients) + _share_public_key(folder)
+    return (
+        written
+        + _make_viewer(folder)
+        + _make_signing_key(folder)
+        + _make_node_keys(folder, clients)
+        + _share_public_key(folder)
+    )
 
 
 def _make_signing_key(folder: Path) -> list[Path]:
@@ -123,6 +132,35 @@ def _make_server_certificate(folder: Path, hosts: Sequence[str], days: int) -> l
         .sign(signer, hashes.SHA256())
     )
     return [_write_key(folder / f"{SERVER}.key", key), _write_pem(folder / f"{SERVER}.pem", certificate)]
+
+
+def _make_viewer(folder: Path) -> list[Path]:
+    """Make the token that shows a run's status to who has it, unless there is one; the server keeps its digest."""
+    if (folder / TOKEN_DIGEST).exists():
+        return []
+    home = folder / VIEWER
+    home.mkdir(mode=0o700, exist_ok=True)
+    token = secrets.token_hex(32)
+    write_private(home / TOKEN, token.encode())
+    write_atomically(home / f"{AUTHORITY}.pem", (folder / f"{AUTHORITY}.pem").read_bytes(), mode=0o644)
+    write_atomically(folder / TOKEN_DIGEST, token_digest(token).encode(), mode=0o644)
+    return [home]
+
+
+def read_token(folder: Path) -> str:
+    """Return the token of a viewer's folder."""
+    try:
+        return (folder / TOKEN).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        raise PruneFLError(
+            f"{folder / TOKEN}: cannot be read; give --keys the viewer folder made by: prunefl keys"
+        ) from None
+
+
+def read_token_digest(folder: Path) -> str:
+    """Return the digest of the token that shows the status, "" where none was made."""
+    path = folder / TOKEN_DIGEST
+    return path.read_text().strip() if path.exists() else ""
 
 
 def _make_node_keys(folder: Path, clients: int) -> list[Path]:

@@ -57,6 +57,12 @@ class Answer:
         claimed = None if error is None else error.values.get("client")
         return claimed if type(claimed) is int else None
 
+    @property
+    def leaves(self) -> bool:
+        """Whether a client says that it cannot take part in the run any more."""
+        error = self._find_error()
+        return error is not None and error.values.get("leaves") is True
+
     def _find_error(self) -> Envelope | None:
         try:
             envelope = unseal(self.content)

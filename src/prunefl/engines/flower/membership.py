@@ -1,11 +1,12 @@
 """Who takes part: nodes are greeted, say which client they are, and are then known by it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prunefl.data.task import spoken
 from prunefl.engines.flower import Say
-from prunefl.engines.flower.codec import read_number
+from prunefl.engines.flower.codec import read_counts, read_number
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Messages
 
@@ -19,6 +20,7 @@ class Member:
         since: when that node's process started; another time means another process.
         online: whether it is connected now.
         num_samples, held_out: how many samples it says it trains on, and how many it holds out.
+        by_class: how many of both are of each class, () if it does not tell.
         message: the message it has yet to answer, "" if none; `asked` is what for, such as "round 7".
         overdue: it let a deadline pass and has not been heard of since: nobody waits for it.
         last_seen: Unix time at which it was last heard of, 0 if never.
@@ -34,6 +36,7 @@ class Member:
     online: bool = False
     num_samples: int = 0
     held_out: int = 0
+    by_class: tuple[int, ...] = ()
     message: str = ""
     asked: str = ""
     overdue: bool = False
@@ -47,13 +50,21 @@ class Member:
     personal: float | None = None
 
 
+MOST_TURNED_AWAY = 20
+"""Without keys anybody can say to be anybody: the list must not grow with them."""
+
+
 class Membership:
     """The clients by number, kept up to date.
+
+    Attributes:
+        turned_away: why those cannot take part that are no members, or whose place is taken.
 
     Args:
         keys: node -> client, for nodes with registered keys; empty where nodes are believed (--insecure).
         hello: the sealed envelope that greets a node; its answer says which client it is, with how many samples.
         patience: seconds after which a node that did not answer is greeted again.
+        only: numbers of the clients that take part; () for all.
     """
 
     def __init__(
@@ -64,8 +75,10 @@ class Membership:
         hello: bytes,
         patience: float,
         say: Say,
+        only: Sequence[int] = (),
     ) -> None:
-        self.members = {client: Member(client) for client in range(clients)}
+        self.members = {client: Member(client) for client in only or range(clients)}
+        self.turned_away: dict[int, str] = {}
         self._mailbox, self._keys, self._hello = mailbox, keys, hello
         self._patience, self._say = patience, say
         self._greeted: dict[int, tuple[str, float]] = {}
@@ -109,8 +122,16 @@ class Membership:
         self._say(f"{'a node' if client is None else f'client {client}'} cannot take part: {why}")
         if client in self.members and not self.members[client].online:
             self.members[client].barred, self.members[client].last_seen = why, time.time()
+        elif client is not None and len(self.turned_away) < MOST_TURNED_AWAY:
+            self.turned_away[client] = why
         if answer.is_error:
             self._mailbox.send({node: seal(Envelope("refused"))}, 60.0, "refused")
+
+    def let_go(self, member: Member, why: str) -> None:
+        """A client says that it cannot take part any more: let it know that this was heard."""
+        self._say(f"client {member.client} leaves: {why}")
+        member.barred, member.online, member.since = why, False, ""
+        self._mailbox.send({member.node: seal(Envelope("refused"))}, 60.0, "refused")
 
     def _enter(self, node: int, since: str, answer: Answer) -> None:
         """Make a node the client that it says it is, if it may be that one."""
@@ -121,18 +142,20 @@ class Membership:
                 f"it says --client {client}, but its key is that of client {self._keys.get(node)}"
             )
         if client not in self.members:
-            raise EnvelopeError(f"it says --client {client}, must be < data.clients={len(self.members)}")
+            taking_part = spoken(list(map(str, self.members)))
+            raise EnvelopeError(f"it says --client {client}, but only {taking_part} take part in this run")
         held_out = read_number({"held_out": 0, **values}, "held_out", int)
         if held_out < 0:
             raise EnvelopeError(f"it holds out {held_out} samples, must be >= 0")
         if samples < 1:
             raise EnvelopeError(f"it has {samples} samples, must be >= 1")
+        by_class = read_counts(values, samples + held_out)
         member = self.members[client]
         if member.online and member.node != node:
             raise EnvelopeError(f"client {client} is there already")
         if not member.online or member.since != since:
             self._replace_process(member, node, since, samples)
-            member.held_out = held_out
+            member.held_out, member.by_class = held_out, by_class
 
     def _replace_process(self, member: Member, node: int, since: str, samples: int) -> None:
         if member.message:

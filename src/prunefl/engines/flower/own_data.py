@@ -2,21 +2,25 @@
 
 import json
 import re
+import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from prunefl.config import Config
 from prunefl.data import Federation, Samples, load_for_share, source_of
 from prunefl.data.listed import ImageOptions
-from prunefl.data.mine import Brought, bring, bring_by_function, content_digest, glance
-from prunefl.data.sources import PUBLISHED
+from prunefl.data.mine import Brought, bring, bring_by_function, content_digest, glance, stamp_files
+from prunefl.data.sources import AT_CLIENTS, PUBLISHED
 from prunefl.data.task import Task
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 
 FILE = "data.json"
 """In a client's state: which run it joined, with which samples."""
+
+LOOK_SECONDS = 10.0
+"""A client's files are looked at no more often: there may be many."""
 
 FUNCTION = re.compile(r"[\w.]+:\w+")
 
@@ -59,7 +63,8 @@ def load_own(config: Config, client: int, share: Share | None) -> Brought:
     Args:
         config: the run's, with the folder of this machine as data.dir and the run's classes and shape.
     """
-    settings, task = config.data, Task(config.data.classes, config.data.shape)
+    settings = config.data
+    task = Task(settings.classes, settings.shape, settings.scaling)
     if not task.classes or not task.shape:
         raise PruneFLError(
             "the server did not say which classes and shape its samples have; are both of the same version?"
@@ -75,6 +80,12 @@ def load_own(config: Config, client: int, share: Share | None) -> Brought:
         raise PruneFLError(
             f"--data PATH is missing: the folder or file with this client's own samples (or {share_words}, to try a "
             f"federation on one machine with a share of what the server's config names)"
+        )
+    if settings.name not in PUBLISHED and settings.name != AT_CLIENTS:
+        raise PruneFLError(
+            f"the server's config has data.name={settings.name!r}: data of its own, cut into clients, some of it held "
+            f"out to test on; where clients bring theirs it must have data.name={AT_CLIENTS!r}, and data.test=PATH for "
+            f"a test set (or take a share of the server's: --share {client}/{settings.clients})"
         )
     options = ImageOptions(settings.size, (), Path(settings.cache) if settings.cache else None)
     name = settings.name if settings.name in PUBLISHED else ""
@@ -107,6 +118,36 @@ def _bring_source(config: Config) -> Brought:
             f"data.name={config.data.name!r} makes many clients: say which is this one, as --share I/N"
         )
     return Brought(source.train, source.names, source.input_shape)
+
+
+class DataWatch:
+    """Sees to it that a client goes on with the samples that it joined with: looks now and then whether files changed.
+
+    A share of everybody's data, and what a function gives, are not looked at.
+
+    Args:
+        folder: the client's state.
+    """
+
+    def __init__(self, config: Config, client: int, share: Share | None, folder: Path, run: str) -> None:
+        self._load = partial(load_own, config, client, share)
+        self._folder, self._run = folder, run
+        path = config.data.dir
+        watched = bool(path) and share is None and not names_function(path) and ":" not in config.data.name
+        self._path = Path(path) if watched else None
+        self._stamp, self._looked = self._look(), time.monotonic()
+
+    def refuse_change(self) -> None:
+        """Raise PruneFLError, in one line, if the samples are others now; files that only look new are read again."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        stamp, self._looked = self._look(), time.monotonic()
+        if stamp != self._stamp:
+            refuse_changed_data(self._folder, self._run, self._load().samples)
+            self._stamp = stamp
+
+    def _look(self) -> str:
+        return stamp_files(self._path) if self._path else ""
 
 
 def refuse_changed_data(folder: Path, run: str, samples: Samples) -> None:

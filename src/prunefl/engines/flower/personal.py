@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prunefl.config import Config
 from prunefl.core.state import SparseState
 from prunefl.rounds.client import Client
 from prunefl.rounds.messages import EvaluationWork
@@ -18,9 +19,9 @@ class Personal:
     out: Path
 
 
-def refuse_without_evaluation(personal: Personal | None, client: Client) -> None:
+def refuse_without_evaluation(personal: Personal | None, config: Config) -> None:
     """Refuse a run whose final model will not be sent to clients."""
-    if personal is not None and client.split.held_out is None:
+    if personal is not None and not config.evaluation.share:
         raise PruneFLError(
             f"--personal-steps {personal.steps}: the server's config has evaluation.share=0, so clients are not sent "
             "the final model; set evaluation.share there, or leave the option out here"

@@ -21,6 +21,7 @@ from typing import Any
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
 from prunefl.engines.flower.heard import FILE as HEARD_FILE
 from prunefl.engines.flower.heard import HeardNodes
+from prunefl.engines.flower.status_view import StatusView
 from prunefl.system.errors import PruneFLError
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ SECRET_FILE = "PRUNEFL_SECRET_FILE"
 RUN_FILE = "PRUNEFL_RUN_FILE"
 NODE_FILE = "PRUNEFL_NODE_FILE"
 SOCKET = "PRUNEFL_WORKER_SOCKET"
+VIEWER, STATUS_FILE = "PRUNEFL_VIEWER", "PRUNEFL_STATUS_FILE"
 """Environment variables by which `prunefl server` and `prunefl client` tell these processes where things are."""
 
 REFUSED, REFUSAL = 3, "refusal.txt"
@@ -75,7 +77,8 @@ def run_superlink() -> None:
         Middleware(AccessControl, **options),
         Middleware(HeardNodes, path=file.with_name(HEARD_FILE)),
     )
-    patch(extensions, get_middleware=lambda: before)
+    view = Middleware(StatusView, digest=os.environ[VIEWER], file=Path(os.environ[STATUS_FILE]))
+    patch(extensions, get_middleware=lambda: (view, *before) if os.environ[VIEWER] else before)
     patch(uvicorn, run=partial(serve, connections))
     flower_superlink()
 

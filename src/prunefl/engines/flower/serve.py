@@ -12,8 +12,9 @@ import httpx
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower import Say, control, keys
-from prunefl.engines.flower.processes import QUIET, RUN_FILE, SECRET_FILE
+from prunefl.engines.flower.processes import QUIET, RUN_FILE, SECRET_FILE, STATUS_FILE, VIEWER
 from prunefl.engines.flower.server_app import RunOptions
+from prunefl.engines.flower.status import FILE
 from prunefl.engines.flower.supervise import ProcessGroup, Stopped, run_group, tail
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
@@ -55,6 +56,8 @@ def serve(options: ServerOptions, say: Say) -> None:
             **QUIET,
             SECRET_FILE: str(secret),
             RUN_FILE: str(options.folder.resolve() / ".run.json"),
+            VIEWER: keys.read_token_digest(options.keys) if options.keys else "",
+            STATUS_FILE: str(options.folder.resolve() / FILE),
             "FLWR_HOME": str(options.folder / "flower"),
         }
         try:

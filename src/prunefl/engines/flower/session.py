@@ -10,14 +10,15 @@ from prunefl.config import Config
 from prunefl.core.masks import Masks
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
-from prunefl.data.mine import Brought
+from prunefl.data.mine import Brought, count_labels
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
 from prunefl.engines.flower.limits import Limits, check_config
-from prunefl.engines.flower.own_data import Share, load_own, refuse_changed_data
-from prunefl.engines.flower.personal import Personal
+from prunefl.engines.flower.own_data import DataWatch, Share, load_own, refuse_changed_data
+from prunefl.engines.flower.personal import Personal, refuse_without_evaluation
 from prunefl.local import make_backend
+from prunefl.local.held_out import count_held_out
 from prunefl.local.measured import read_measured
 from prunefl.local.native import decode_plan
 from prunefl.methods import build_method, known
@@ -44,6 +45,7 @@ class WorkerOptions:
         personal: a model of its own to make of the run's, or None.
         keys: its folder that `prunefl keys` made; without it messages are not signed.
         limits: what it lets a server ask of it.
+        tell_classes: whether the server is told how many samples of each class there are, beside how many in all.
     """
 
     folder: Path
@@ -54,6 +56,7 @@ class WorkerOptions:
     personal: Personal | None = None
     keys: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    tell_classes: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Session:
 
     Attributes:
         measured: break-even densities of this device for the run, kept in its folder: they decide bits.
+        watch: sees whether the data has changed since.
         notes: what its user should know of the data, in words.
+        by_class: how many of its samples are of each of the run's classes, where that is known.
     """
 
     run: str
@@ -70,7 +75,9 @@ class Session:
     store: ClientStore
     facts: Facts
     measured: dict[str, float]
+    watch: DataWatch
     notes: tuple[str, ...] = ()
+    by_class: tuple[int, ...] = ()
 
 
 class SessionError(PruneFLError):
@@ -88,8 +95,12 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         if ANYTHING not in options.allowed:
             config = restrict_config(config, options, planned=bool(plan_text))
         _refuse_number(options.client, config)
+        refuse_without_evaluation(options.personal, config)
+        # before the files are read: what changes meanwhile is seen later
+        watch = DataWatch(config, options.client, options.share, options.folder, run)
         brought = load_own(config, options.client, options.share)
         check_config(config, len(brought.samples), options.limits)
+        count_held_out(len(brought.samples), options.client, config)
         refuse_changed_data(options.folder, run, brought.samples)
         network = plan_network(plan_text, config) if plan_text else load_network(config)
         method = build_method(config)
@@ -101,12 +112,19 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
     kept = KEPT_CHECKPOINTS * config.run.checkpoint_every
     store = ClientStore(options.folder / "rounds", kept, options.limits.disk_mb << 20)
     facts = collect_facts(network.template)
-    return Session(run, client, store, facts, measured, _describe_data(brought, config))
+    by_class = count_labels(brought.samples, len(config.data.classes))
+    notes = _describe_data(brought, config)
+    return Session(run, client, store, facts, measured, watch, notes, by_class)
 
 
 def _refuse_number(client: int, config: Config) -> None:
     if not 0 <= client < config.data.clients:
         raise PruneFLError(f"--client {client}, must be < data.clients={config.data.clients}")
+    if config.server.clients and client not in config.server.clients:
+        raise PruneFLError(
+            f"client {client} is not among those that take part in this run: server.clients="
+            f"{list(config.server.clients)}; the server's user can add it there"
+        )
 
 
 def _describe_data(brought: Brought, config: Config) -> tuple[str, ...]:

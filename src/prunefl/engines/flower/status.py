@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ class Status:
     written: float = 0.0
     has_test: bool = True
     accuracy: float | None = None
+    classes: Sequence[str] = ()
+    turned_away: Mapping[int, str] = field(default_factory=dict)
 
     def write(self, now: bool = False) -> None:
         """Write the file, unless it is younger than a second and nobody insists."""
@@ -57,6 +59,8 @@ class Status:
             "updated": time.time(),
             "clients_accuracy": self.evaluation.get("accuracy"),
             "worst_tenth": self.evaluation.get("worst_tenth"),
+            "classes": list(self.classes),
+            "turned_away": {str(client): why for client, why in self.turned_away.items()},
             "nodes": [
                 _describe(member, heard.get(member.node, (0.0, 0.0))) for member in self.members.values()
             ],
@@ -79,6 +83,7 @@ def _describe(member: "Member", heard: tuple[float, float]) -> dict[str, Any]:
         "bytes_up": member.bytes_up,
         "bytes_down": member.bytes_down,
         "held_out": member.held_out,
+        "by_class": list(member.by_class),
         "accuracy": member.accuracy,
         "personal": member.personal,
     }

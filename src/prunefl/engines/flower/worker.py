@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 
 from prunefl.engines.flower import Say, sockets
@@ -13,12 +14,7 @@ from prunefl.engines.flower.handshake import find_difference
 from prunefl.engines.flower.identity import read_identity
 from prunefl.engines.flower.limits import check_order, limit_memory, limit_seconds, read_limits
 from prunefl.engines.flower.own_data import Share
-from prunefl.engines.flower.personal import (
-    Personal,
-    add_steps,
-    refuse_without_evaluation,
-    save_personal,
-)
+from prunefl.engines.flower.personal import Personal, add_steps, save_personal
 from prunefl.engines.flower.processes import REFUSAL, REFUSED
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.engines.flower.signing import SignatureError
@@ -71,7 +67,7 @@ class Worker:
             return seal(self._handle(unseal(data)))
         except SessionError as error:
             self.refusal = one_line(str(error))
-            return self._seal_error(self.refusal)
+            return self._seal_error(self.refusal, leaves=True)
         except (EnvelopeError, WireError, PruneFLError) as error:
             what = one_line(str(error))
         except Exception as error:
@@ -84,8 +80,9 @@ class Worker:
         self._say(f"error: {what}")
         return self._seal_error(what)
 
-    def _seal_error(self, what: str) -> bytes:
-        return seal(Envelope("error", {"what": without_paths(what), "client": self.options.client}))
+    def _seal_error(self, what: str, leaves: bool = False) -> bytes:
+        about = {"what": without_paths(what), "client": self.options.client}
+        return seal(Envelope("error", about | ({"leaves": True} if leaves else {})))
 
     def _handle(self, envelope: Envelope) -> Envelope:
         handlers = {
@@ -108,7 +105,6 @@ class Worker:
         if problem:
             self._session = None
             raise SessionError(problem)
-        refuse_without_evaluation(self.options.personal, session.client)
         self.refusal = ""
         held_out = f", {split.num_held_out} more held out" if split.held_out else ""
         trains = f"{session.client.backend.name} backend"
@@ -117,10 +113,9 @@ class Worker:
         )
         for note in session.notes:
             self._say(f"note: {note}")
-        return Envelope(
-            "joined",
-            {"client": self.options.client, "num_samples": samples, "held_out": split.num_held_out},
-        )
+        about = {"client": self.options.client, "num_samples": samples, "held_out": split.num_held_out}
+        told = {"by_class": list(session.by_class)} if self.options.tell_classes else {}
+        return Envelope("joined", {**about, **told})
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train or evaluate as ordered; ask for the whole state if the order speaks of what we do not have."""
@@ -130,6 +125,10 @@ class Worker:
             if not config_text:
                 return Envelope("state_wanted")
             session = self._open_session(run, config_text, plan_text)
+        try:
+            session.watch.refuse_change()
+        except PruneFLError as error:
+            raise SessionError(str(error)) from None
         order = decode_order(envelope, session.client.method)
         check_order(order, self.options.limits)
         try:
@@ -216,8 +215,10 @@ def _read_run(text: str) -> str:
 def serve(worker: Worker, socket_path: Path) -> None:
     """Answer messages one at a time until the run is over."""
     with sockets.listen(socket_path) as server:
+        limit = None
         while not worker.ended:
-            server.settimeout(ACKNOWLEDGED_SECONDS if worker.refusal else None)
+            limit = (limit or time.monotonic() + ACKNOWLEDGED_SECONDS) if worker.refusal else None
+            server.settimeout(None if limit is None else max(0.01, limit - time.monotonic()))
             try:
                 line, _ = server.accept()
             except TimeoutError:
@@ -230,17 +231,19 @@ def serve(worker: Worker, socket_path: Path) -> None:
 
 
 def main() -> None:
-    """Run as `python -m [this module] FOLDER CLIENT SOCKET KEYS LIMITS DATA SHARE STEPS OUT [FUNCTION ...]`."""
+    """Run as `python -m [this module] FOLDER CLIENT SOCKET KEYS LIMITS DATA SHARE STEPS OUT TELL [FUNCTION ...]`."""
     die_with_parent()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     keep_freed_memory()
-    folder, client, socket_path, key_folder, limits_file, data, share, steps, out, *allowed = sys.argv[1:]
+    folder, client, socket_path, key_folder, limits_file, data, *rest = sys.argv[1:]
+    share, steps, out, tell, *allowed = rest
     chosen = Share.parse(share) if share else None
     personal = Personal(int(steps), Path(out)) if out else None
     keys = Path(key_folder) if key_folder else None
     limits = read_limits(Path(limits_file) if limits_file else None)
     limit_memory(limits)
-    options = WorkerOptions(Path(folder), int(client), data, chosen, tuple(allowed), personal, keys, limits)
+    own = (data, chosen, tuple(allowed), personal)
+    options = WorkerOptions(Path(folder), int(client), *own, keys, limits, bool(tell))
     # standard output is what `prunefl client` shows; the log is standard error
     worker = Worker(options, lambda words: print(one_line(words), flush=True))
     serve(worker, Path(socket_path))
