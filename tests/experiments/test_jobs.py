@@ -51,7 +51,7 @@ def numbers(out: Path) -> dict[str, list[dict[str, Any]]]:
             {
                 key: value
                 for key, value in json.loads(line).items()
-                if not key.startswith(("wall", "config_digest"))
+                if not key.startswith(("wall", "started", "config_digest"))
             }
             | (
                 {"total": json.loads(line)["total"] | {"wall_seconds": 0}}

@@ -1,5 +1,6 @@
 """A federation of real processes over loopback, with TLS and keys, that leaves nothing behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,7 +168,7 @@ def read(number: int, name: str) -> bytes:
         return b""
 
 
-@contextmanager
+@contextlib.contextmanager
 def realm(folder: Path, config: str, clients: int = 3) -> Iterator[Realm]:
     """Give a realm with keys; at the end, also that of a failed test, every process is gone."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,10 @@ class Forger:
             with line:
                 line.settimeout(60)
                 self.asked.append(sockets.receive(line))
-                sockets.send(line, self._forge(sockets.call(self.back, self.asked[-1], 60)))
+                answer = self._forge(sockets.call(self.back, self.asked[-1], 60))
+                # who asked may have been killed meanwhile
+                with contextlib.suppress(BrokenPipeError):
+                    sockets.send(line, answer)
 
     def _forge(self, answer: bytes) -> bytes:
         if self.key is None or not is_signed(answer):

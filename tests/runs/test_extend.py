@@ -23,6 +23,7 @@ def numbers(run):
     records = json.loads(json.dumps(run.records))
     for record in records:
         record.pop("wall_seconds", None)
+        record.pop("started", None)
         record.get("total", {}).pop("wall_seconds", None)
     return records
 

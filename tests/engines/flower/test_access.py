@@ -93,8 +93,8 @@ def test_a_request_says_its_size_and_keeps_to_the_limit(access, size, status):
 def test_nothing_of_a_strangers_body_is_read(access):
     access.started = True
     read: list[int] = []
-    assert ask(access, "/v1/fleet/push-object", key=b64encode(b"stranger"), size=MAX_BODY, read=read) == 401
-    assert ask(access, "/v1/fleet/push-object", key=b"", size=MAX_BODY, read=read) == 401
+    assert ask(access, "/v1/fleet/push-object", key=b64encode(b"stranger"), size=MAX_BODY, read=read) == 400
+    assert ask(access, "/v1/fleet/push-object", key=b"", size=MAX_BODY, read=read) == 400
     assert read == []
     # without keys (--insecure) nodes make up their own
     access.keyed = False

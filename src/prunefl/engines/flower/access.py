@@ -85,7 +85,8 @@ class AccessControl:
         if path.startswith(FLEET):
             if not self.started:
                 return 503
-            return 401 if self.keyed and headers.get(KEY_HEADER, b"") not in self.known else 0
+            # not 401, at which a SuperNode ends without a word: its client could not say why
+            return 400 if self.keyed and headers.get(KEY_HEADER, b"") not in self.known else 0
         if path.startswith(CONTROL):
             given = headers.get(SECRET_HEADER.encode(), b"")
             return 0 if hmac.compare_digest(given, self.secret) else 403
