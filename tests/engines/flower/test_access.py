@@ -108,7 +108,7 @@ def test_a_node_that_was_unregistered_is_a_stranger_again(access):
     body = UnregisterNodeRequest(node_id=0).SerializeToString()
     assert ask(access, "/v1/control/unregister-node", body=body) == 403
     assert ask(access, "/v1/control/unregister-node", secret=SECRET, body=body) == 200
-    assert ask(access, "/v1/fleet/activate-node") == 401
+    assert ask(access, "/v1/fleet/activate-node") == 400
 
 
 def test_what_a_node_may_not_do_the_superlink_does_not_see(access):
