@@ -82,6 +82,12 @@ bool Program::is_viewed(int storage, int root) const {
     return false;
 }
 
+// Whether every pixel has a place. A strided convolution leaves out rows and columns that it does not read, but others
+// may: the next reader, or the gate of a ReLU on the way back.
+static bool holds_all(const Layout& at) {
+    return (at.height - 1 + at.pad_h) / at.stride_h < at.cells_h && (at.width - 1 + at.pad_w) / at.stride_w < at.cells_w;
+}
+
 // As its first reader wants it, which then need not copy.
 Layout Program::home_layout(int storage, int root) const {
     const bool viewed = is_viewed(storage, root);
@@ -89,7 +95,7 @@ Layout Program::home_layout(int storage, int root) const {
         for (size_t i = 0; i < step->op.inputs.size(); i++) {
             if (is_view(step->op) || storage_[step->op.inputs[i]] != storage) continue;
             const auto wanted = step->wants(*this, static_cast<int>(i));
-            if (wanted && (!viewed || is_plain(*wanted))) return seen_as(*wanted, root);
+            if (wanted && holds_all(*wanted) && (!viewed || is_plain(*wanted))) return seen_as(*wanted, root);
         }
     for (const auto& step : steps_)
         if (step->op.output == root) return step->prefers(*this);

@@ -116,3 +116,22 @@ def test_layers_of_many_blocks_train_densely_as_dense_autograd_does(
         rtol=1e-3,
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("density", [0.0, 0.7, 1.0])
+def test_what_a_strided_convolution_leaves_out_is_there_for_others(density: float) -> None:
+    """Row 6 of 7 is not read by the second layer, but by the gate of the ReLU before it."""
+    layers = [
+        torch.nn.Conv2d(4, 4, 3, padding=1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU6(),
+        torch.nn.Conv2d(4, 1, 2, 2),
+    ]
+    module = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(18, 5))
+    network = network_of(module, (4, 7, 12), 5, exclude=())
+    state, source = pruned(network, density, seed=0), np.random.default_rng(0)
+    batches = [(source.standard_normal((18, 4, 7, 12), np.float32), source.integers(0, 5, 18))]
+    backend = native(network)
+    backend.load(state)
+    expected, _ = gradient_densely(module, state, batches)
+    assert_close(backend.gradient(batches, list(network.template.parameters)), expected, rtol=2e-3, atol=3e-5)
