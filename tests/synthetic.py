@@ -215,3 +215,13 @@ def write_comparison(folder: Path, seeds: int = 3, rounds: int = 400) -> Path:
                 variant={"kind": "lottery", "label": label},
             )
     return folder
+
+
+def rows(folder: Path) -> list[dict]:
+    """Return a run's records."""
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+
+
+def accuracies(folder: Path) -> list[float]:
+    """Return the accuracy of each evaluation of a run."""
+    return [100 * r["accuracy"] for r in rows(folder) if r["kind"] == "round" and r.get("accuracy")]

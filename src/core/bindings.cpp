@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "accumulate.hpp"
+#include "sums.hpp"
 #include "walk.hpp"
 
 namespace nb = nanobind;
@@ -44,11 +44,18 @@ void accumulate(Array<const float, 1> part, float weight, Array<float, 1> total)
     core::accumulate(part.data(), weight, total.data(), total.shape(0));
 }
 
+double square_distance(Array<const float, 1> one, Array<const float, 1> other) {
+    require(one.shape(0) == other.shape(0), "two arrays of one size");
+    nb::gil_scoped_release release;
+    return core::square_distance(one.data(), other.data(), one.shape(0));
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "Algorithm 3 for a piecewise linear T, and weighted sums";
+    m.doc() = "Algorithm 3 for a piecewise linear T, and sums over updates";
     m.def("accumulate", &accumulate, "part"_a, "weight"_a, nb::arg("total").noconvert());
+    m.def("square_distance", &square_distance, "one"_a, "other"_a);
     m.def("walk", &walk<float>, "constant"_a, "intercept"_a, "slope"_a, "heads"_a, "offsets"_a, "kept"_a, "gain"_a,
           "room"_a, "tie"_a, "taken"_a);
     m.def("walk", &walk<double>, "constant"_a, "intercept"_a, "slope"_a, "heads"_a, "offsets"_a, "kept"_a, "gain"_a,

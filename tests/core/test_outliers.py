@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prunefl import _core
 from prunefl.core import outliers
 from prunefl.core.masks import Masks
 from prunefl.core.state import SparseState
@@ -63,3 +64,16 @@ def test_one_liar_of_three_is_never_the_most_central(place):
 def test_one_alone_is_central():
     one = state(1, 2, 3)
     assert outliers.most_central([one]) is one
+
+
+@given(st.integers(0, 100), st.sampled_from([1e-3, 1.0, 1e30]), st.integers(0, 2**32 - 1))
+def test_the_norm_of_a_change_is_that_of_float64_at_every_length(size, scale, seed):
+    rng = np.random.default_rng(seed)
+    one, other = (scale * rng.standard_normal((2, size))).astype(np.float32)
+    expected = float(np.square(one.astype(np.float64) - other).sum())
+    assert _core.square_distance(one, other) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_distance_of_arrays_of_two_sizes_is_refused():
+    with pytest.raises(ValueError, match="one size"):
+        _core.square_distance(np.zeros(3, np.float32), np.zeros(2, np.float32))

@@ -8,7 +8,7 @@ import pytest
 
 from prunefl.methods import known
 from prunefl.runs.api import train
-from prunefl.runs.records import (
+from prunefl.runs.record_types import (
     EndRecord,
     EvaluationRecord,
     InitialRecord,
@@ -19,8 +19,8 @@ from prunefl.runs.records import (
     RunRecord,
     RunTotals,
     Segment,
-    read_records,
 )
+from prunefl.runs.records import read_records
 from prunefl.runs.runner import Run
 from tasks import small_clients, small_config, small_data, small_model
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from prunefl.config.losses import LOSSES, METRICS
 from prunefl.config.optimiser import PLAIN_AVERAGE, PLAIN_SGD, OptimiserSettings, ServerOptimiserSettings
+from prunefl.config.server import USUAL_SERVER, ServerSettings
 from prunefl.config.settings import (
     at_least,
     below_one,
     between,
-    client_numbers,
     distinct,
     one_of,
     own_or_one_of,
@@ -254,36 +254,6 @@ class FleetSettings:
 
 
 @dataclass(frozen=True)
-class ServerSettings:
-    """How the server treats updates."""
-
-    aggregate: str = setting("mean", "or trimmed_mean, median", one_of("mean", "trimmed_mean", "median"))
-    trim: float = setting(0.1, "share cut at each end by trimmed_mean", between(0.0, 0.5))
-    clip_norm: float = setting(0.0, "largest norm of a client's change; 0: any", at_least(0))
-    max_change: float = setting(
-        5.0,
-        "a client's change of more than so many times the median norm of its round is scaled down to it; 0: any",
-        at_least(0),
-    )
-    max_statistic: float = setting(
-        10.0,
-        "importance whose sum is more than so many times the median of its round is left out; 0: any",
-        at_least(0),
-    )
-    quorum: float = setting(0.5, "share of a round's clients without which it is not finished", share())
-    deadline: float = setting(600.0, "seconds that a real client has for a round", positive())
-    clients: tuple[int, ...] = setting(
-        (), "numbers of the clients that take part, such as [0, 3, 5]; []: all", client_numbers()
-    )
-    min_clients: int = setting(
-        0,
-        "clients that a run waits for before it begins, and whose updates finish a round; 0: all (after the deadline "
-        "a quorum), and a quorum of each round",
-        at_least(0),
-    )
-
-
-@dataclass(frozen=True)
 class Config:
     """All settings of one run."""
 
@@ -298,7 +268,7 @@ class Config:
     evaluation: EvaluationSettings = EvaluationSettings()
     wire: WireSettings = WireSettings()
     time: TimeSettings = TimeSettings()
-    server: ServerSettings = ServerSettings()
+    server: ServerSettings = USUAL_SERVER
     server_optimiser: ServerOptimiserSettings = PLAIN_AVERAGE
     fleet: tuple[FleetSettings, ...] = ()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prunefl import _core
 from prunefl.core.state import Arrays, SparseState
 
 ENOUGH = 3
@@ -50,7 +51,8 @@ def measure_change(state: SparseState, start: SparseState) -> float:
     else:
         # zero where pruned
         pairs = [(state.dense(name), start.dense(name)) for name in state.values]
-    return math.sqrt(sum(float(np.square(np.subtract(a, b, dtype=np.float64)).sum()) for a, b in pairs))
+    flat = ((np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1)) for a, b in pairs)
+    return math.sqrt(sum(_core.square_distance(a, b) for a, b in flat))
 
 
 def measure_mass(statistic: Arrays) -> float:

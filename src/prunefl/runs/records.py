@@ -1,6 +1,6 @@
 """What a run leaves for others to read: JSON lines, one a round. Reports read these, never live objects.
 
-The types here are the schema, docs/records.md says what each field means; a test holds runs, types and page together.
+`record_types` is their schema.
 """
 
 import json
@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from prunefl.core.objectives import METRICS, Metric
 from prunefl.system.errors import PruneFLError
@@ -18,157 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Record = dict[str, Any]
-"""Any record, as it is read back; its `kind` says which of the types below it fits."""
-
-
-class RunRecord(TypedDict):
-    """The first line: what run this is."""
-
-    kind: Literal["run"]
-    version: str
-    method: str
-    seed: int
-    config_digest: str
-    model: str
-    data: str
-    cut: str
-    prunable: int
-    parameters: int
-    layers: dict[str, int]
-    live: dict[str, int]
-    clients: int
-    devices: list[str]
-    device_notes: dict[str, str]
-    shapes: dict[str, list[int]]
-    started: str
-    machine: str
-    metric: NotRequired[str]
-    backend: NotRequired[str]
-
-
-class RoundSeconds(TypedDict):
-    """Simulated seconds of the participant that everybody waited for, by what they were spent on."""
-
-    compute: float
-    download: float
-    upload: float
-    overhead: float
-    total: float
-
-
-class RunTotals(TypedDict):
-    """What the run has cost up to here, initial pruning included."""
-
-    seconds: float
-    bytes_up: int
-    bytes_down: int
-    flops: float
-    wall_seconds: float
-
-
-class CostRecord(TypedDict):
-    """What a round and initial pruning both say: the cost, and the size of what came of it."""
-
-    seconds: RoundSeconds
-    bytes_up: int
-    bytes_down: int
-    flops: float
-    wall_seconds: float
-    density: float
-    live: NotRequired[dict[str, int]]
-    total: RunTotals
-
-
-class Segment(TypedDict):
-    """A stretch of initial pruning with one mask."""
-
-    passes: int
-    steps: int
-    full_steps: int
-    accuracy: float
-    loss: float
-    stable: int
-    gamma: float
-    lost: float
-    live: dict[str, int]
-
-
-class InitialRecord(CostRecord):
-    """What came before the first round."""
-
-    kind: Literal["initial"]
-    client: int
-    segments: NotRequired[list[Segment]]
-    ended_by: NotRequired[str]
-    bounded: NotRequired[dict[str, str]]
-
-
-class LayerChange(TypedDict):
-    """What a reconfiguration did to a layer."""
-
-    cut: int
-    grown: int
-    seconds: float
-    saved: float
-    gain: float
-    lost: float
-
-
-class Reconfiguration(TypedDict):
-    """Why masks were chosen, by the importance that they were chosen by."""
-
-    gamma: float
-    seconds: float
-    lost: float
-    layers: dict[str, LayerChange]
-
-
-class EvaluationRecord(TypedDict):
-    """How the model after a round does at clients, on samples that they hold out."""
-
-    clients: int
-    samples: int
-    accuracy: float
-    loss: float
-    client_accuracy: float
-    worst_tenth: float
-    by_client: dict[str, list[int]]
-    personal: NotRequired[dict[str, list[int]]]
-    refused: dict[str, str]
-    seconds: RoundSeconds
-    bytes_up: int
-    bytes_down: int
-    flops: float
-
-
-class RoundRecord(CostRecord):
-    """One round."""
-
-    kind: Literal["round"]
-    round: int
-    loss: float
-    collected: bool
-    reconfigured: bool
-    reconfiguration: NotRequired[Reconfiguration]
-    predicted_seconds: float
-    clients: list[int]
-    refused: dict[str, str]
-    bounded: NotRequired[dict[str, str]]
-    accuracy: NotRequired[float]
-    score: NotRequired[float]
-    test_loss: NotRequired[float]
-    evaluation: NotRequired[EvaluationRecord]
-
-
-class EndRecord(TypedDict):
-    """The last line of a finished run."""
-
-    kind: Literal["end"]
-    rounds: int
-    accuracy: float | None
-    mean_accuracy: NotRequired[float | None]
-    score: NotRequired[float]
-    density: float
+"""Any record, as it is read back; its `kind` says which of `record_types` it fits."""
 
 
 class RecordFile:

@@ -13,18 +13,15 @@ from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.scores import Score
 from prunefl.rounds.server import Outcome, ServerState, Setup
-from prunefl.runs.records import (
+from prunefl.runs.record_types import (
     CostRecord,
     EndRecord,
     EvaluationRecord,
-    Record,
     RoundSeconds,
     RunRecord,
     RunTotals,
-    final_accuracy,
-    final_score,
-    mean_accuracy,
 )
+from prunefl.runs.records import Record, final_accuracy, final_score, mean_accuracy
 from prunefl.system.machine import describe_machine
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prunefl.engines.flower import join, keys
+from prunefl.engines.flower import certificates, join, key_files, keys
 
 HOST = "federation.example"
 
@@ -68,21 +68,21 @@ def test_another_authority_is_refused_and_the_client_told_which_file_to_take(fol
 def test_an_expired_certificate_is_refused_by_client_and_server(tmp_path, monkeypatch):
     keys.make_keys(tmp_path, [HOST], clients=1, days=30)
 
-    class Past(keys.datetime):
+    class Past(certificates.datetime):
         @classmethod
         def now(cls, tz=None):
-            return super().now(tz) - keys.timedelta(days=20)
+            return super().now(tz) - certificates.timedelta(days=20)
 
     with monkeypatch.context() as patch:
-        patch.setattr(keys, "datetime", Past)
+        patch.setattr(certificates, "datetime", Past)
         keys.make_keys(tmp_path, [HOST], clients=1, days=10, renew=True)
     with pytest.raises(ValueError, match=r"expired on .*prunefl keys .* --renew"):
-        keys.check_server_files(tmp_path)
+        certificates.check_server_files(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
         handshake(tmp_path, tmp_path / "client-0", HOST)
     assert "renew it on the server" in join.explain_certificate_error(HOST, 9092, caught.value)
     keys.make_keys(tmp_path, [HOST], clients=1, days=10, renew=True)
-    keys.check_server_files(tmp_path)
+    certificates.check_server_files(tmp_path)
 
 
 def test_secrets_can_be_read_by_their_owner_only(folder):
@@ -103,27 +103,27 @@ def test_adding_clients_keeps_the_keys_that_exist(tmp_path):
 def test_the_register_holds_the_public_half_of_each_clients_key(folder):
     register = keys.read_register(folder)
     assert register[0] != register[1]
-    assert all(keys.check_node_key(folder / f"client-{n}" / "node.key") == register[n] for n in register)
+    assert all(key_files.check_node_key(folder / f"client-{n}" / "node.key") == register[n] for n in register)
 
 
 def test_files_that_are_no_keys_are_named_in_one_line(folder, tmp_path):
     (tmp_path / "node.key").write_text("nothing")
     for path, words in [(tmp_path / "node.key", "not a node key"), (tmp_path / "none", "cannot read")]:
         with pytest.raises(ValueError, match=words) as caught:
-            keys.check_node_key(path)
+            key_files.check_node_key(path)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="prunefl keys"):
         keys.read_register(tmp_path)
     with pytest.raises(ValueError, match="cannot read the certificate"):
-        keys.check_server_files(tmp_path)
+        certificates.check_server_files(tmp_path)
 
 
 def test_a_certificate_of_another_key_is_noticed(folder, tmp_path):
     keys.make_keys(tmp_path, [HOST], clients=1, days=30)
     (tmp_path / "server.key").write_bytes((folder / "server.key").read_bytes())
     with pytest.raises(ValueError, match="another key"):
-        keys.check_server_files(tmp_path)
+        certificates.check_server_files(tmp_path)
 
 
 @pytest.mark.parametrize(("clients", "days"), [(0, 30), (1, 0)])

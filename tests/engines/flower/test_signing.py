@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunefl.engines.flower import keys
+from prunefl.engines.flower import key_files, keys
 from prunefl.engines.flower.envelope import Envelope, seal
 from prunefl.engines.flower.identity import read_identity
 from prunefl.engines.flower.mailbox import Answer
@@ -194,7 +194,7 @@ def test_what_is_said_unsigned_is_shown_and_not_believed(ends):
 
 def test_a_client_folder_without_the_servers_key_is_told_where_to_get_it(folder, tmp_path):
     with pytest.raises(ValueError, match=r"signing\.pem: cannot read the server's public key .*prunefl keys"):
-        keys.read_public_key(tmp_path / "signing.pem")
+        key_files.read_public_key(tmp_path / "signing.pem")
 
 
 def test_a_revoked_client_is_out_of_the_register_and_can_be_given_a_new_key(tmp_path):

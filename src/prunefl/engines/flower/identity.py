@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from prunefl.engines.flower import keys
+from prunefl.engines.flower import key_files
 from prunefl.engines.flower.signing import (
     SERVER,
     SignatureError,
@@ -75,7 +75,7 @@ def read_identity(client: int, folder: Path, state: Path) -> Identity:
     """Return the identity of a client from its folder of keys."""
     return Identity(
         client,
-        keys.read_node_key(folder / keys.NODE),
-        keys.read_public_key(folder / keys.SIGNING_PUBLIC),
+        key_files.read_node_key(folder / key_files.NODE),
+        key_files.read_public_key(folder / key_files.SIGNING_PUBLIC),
         state,
     )

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunefl.engines.flower import Say, keys
+from prunefl.engines.flower import Say, certificates, key_files
 from prunefl.engines.flower.limits import read_limits
 from prunefl.engines.flower.own_data import Share, check_data
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, REFUSAL, REFUSED, SOCKET
@@ -56,9 +56,9 @@ def join(options: ClientOptions, say: Say) -> None:
     check_data(options.data, Share.parse(options.share) if options.share else None, options.allowed)
     say(read_limits(options.limits).describe())
     if options.keys is not None:
-        keys.check_node_key(options.keys / keys.NODE)
-        keys.read_certificate(options.keys / "ca.pem")
-        keys.read_public_key(options.keys / keys.SIGNING_PUBLIC)
+        key_files.check_node_key(options.keys / key_files.NODE)
+        certificates.read_certificate(options.keys / "ca.pem")
+        key_files.read_public_key(options.keys / key_files.SIGNING_PUBLIC)
     with hold(options.state):
         secret = write_private(options.state / ".secret", secrets.token_bytes(32))
         environment = {
@@ -135,7 +135,7 @@ def start_node(options: ClientOptions, group: ProcessGroup, secret: Path) -> Non
         node += ["--insecure"]
     else:
         node += ["--root-certificates", str(options.keys / "ca.pem")]
-        node += ["--auth-supernode-private-key", str(options.keys / keys.NODE)]
+        node += ["--auth-supernode-private-key", str(options.keys / key_files.NODE)]
     executor = ["executor", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", *common]
     (options.state / "logs").mkdir(parents=True, exist_ok=True)
     (options.state / "logs" / "flower.log").write_bytes(b"")
@@ -218,7 +218,7 @@ def explain_refusal(options: ClientOptions) -> str:
     if options.keys is None:
         return f"{options.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
     return (
-        f"{options.server} does not know this node's key {options.keys / keys.NODE}, or another client "
+        f"{options.server} does not know this node's key {options.keys / key_files.NODE}, or another client "
         "uses it now (one that was killed counts for a minute); use the folder made for this client, and "
         "restart the server after adding clients by `prunefl keys`"
     )

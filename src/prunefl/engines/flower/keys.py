@@ -1,31 +1,22 @@
 """Identity for a small federation: one authority, one server certificate, one key per client."""
 
 import hashlib
-import ipaddress
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from prunefl.engines.flower.certificates import AUTHORITY, SERVER, make_authority, make_server_certificate
+from prunefl.engines.flower.key_files import NODE, SIGNING, SIGNING_PUBLIC, public_text, write_key
 from prunefl.engines.flower.status_view import token_digest
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically, write_private
 
-AUTHORITY, SERVER, NODE, REGISTER = "ca", "server", "node.key", "nodes.json"
-SIGNING, SIGNING_PUBLIC = "signing.key", "signing.pem"
-"""The server signs its messages with the first; each client's folder has the second, to check that."""
+REGISTER = "nodes.json"
 VIEWER, TOKEN, TOKEN_DIGEST = "viewer", "status.token", "viewer.sha256"
-
-# The server's own processes reach the SuperLink over loopback, whatever name clients use.
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-_Key = ec.EllipticCurvePrivateKey
 
 
 def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew: bool = False) -> list[Path]:
@@ -45,9 +36,9 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
     if days < 1:
         raise PruneFLError(f"days={days}, must be >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    written = _make_authority(folder, days)
+    written = make_authority(folder, days)
     if renew or not (folder / f"{SERVER}.pem").exists():
-        written += _make_server_certificate(folder, hosts, days)
+        written += make_server_certificate(folder, hosts, days)
     return (
         written
         + _make_viewer(folder)
@@ -63,7 +54,7 @@ def _make_signing_key(folder: Path) -> list[Path]:
         return []
     key = ec.generate_private_key(ec.SECP384R1())
     public = write_atomically(folder / SIGNING_PUBLIC, public_text(key.public_key()).encode(), mode=0o644)
-    return [_write_key(folder / SIGNING, key), public]
+    return [write_key(folder / SIGNING, key), public]
 
 
 def _share_public_key(folder: Path) -> list[Path]:
@@ -97,41 +88,6 @@ def list_keys(folder: Path) -> list[str]:
 def _write_register(folder: Path, register: Mapping[int, str]) -> Path:
     lines = {str(client): register[client] for client in sorted(register)}
     return write_atomically(folder / REGISTER, json.dumps(lines, indent=2).encode() + b"\n", mode=0o644)
-
-
-def _make_authority(folder: Path, days: int) -> list[Path]:
-    if (folder / f"{AUTHORITY}.pem").exists():
-        return []
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _make_name("prunefl federation authority")
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    certificate = (
-        _start_certificate(name, name, key, days * 4)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return [
-        _write_key(folder / f"{AUTHORITY}.key", key),
-        _write_pem(folder / f"{AUTHORITY}.pem", certificate),
-    ]
-
-
-def _make_server_certificate(folder: Path, hosts: Sequence[str], days: int) -> list[Path]:
-    authority = read_certificate(folder / f"{AUTHORITY}.pem")
-    signer = _read_key(folder / f"{AUTHORITY}.key")
-    key = ec.generate_private_key(ec.SECP256R1())
-    names = x509.SubjectAlternativeName([_parse_host(host) for host in dict.fromkeys([*hosts, *LOOPBACK])])
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    certificate = (
-        _start_certificate(_make_name("prunefl server"), authority.subject, key, days)
-        .add_extension(names, critical=False)
-        .add_extension(issuer, critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    return [_write_key(folder / f"{SERVER}.key", key), _write_pem(folder / f"{SERVER}.pem", certificate)]
 
 
 def _make_viewer(folder: Path) -> list[Path]:
@@ -195,134 +151,3 @@ def read_register(folder: Path) -> dict[int, str]:
         ) from None
     except (ValueError, AttributeError) as error:
         raise PruneFLError(f"{path}: not a register of node keys ({error})") from None
-
-
-def read_certificate(path: Path) -> x509.Certificate:
-    """Return a PEM certificate, or say in one line what is wrong with the file."""
-    try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
-    except OSError as error:
-        raise PruneFLError(f"{path}: cannot read the certificate ({error.strerror})") from None
-    except ValueError:
-        raise PruneFLError(f"{path}: not a PEM certificate") from None
-
-
-def check_server_files(folder: Path) -> None:
-    """Raise ValueError if the server could not use its certificate: unreadable, expired, or another key's."""
-    certificate = read_certificate(folder / f"{SERVER}.pem")
-    read_certificate(folder / f"{AUTHORITY}.pem")
-    path = folder / f"{SERVER}.pem"
-    now = datetime.now(UTC)
-    if certificate.not_valid_after_utc < now:
-        until = certificate.not_valid_after_utc.date()
-        raise PruneFLError(f"{path}: expired on {until}; renew it with: prunefl keys {folder} --renew")
-    if certificate.not_valid_before_utc > now:
-        raise PruneFLError(f"{path}: valid only from {certificate.not_valid_before_utc}; is the clock right?")
-    if _read_key(folder / f"{SERVER}.key").public_key() != certificate.public_key():
-        raise PruneFLError(f"{path}: belongs to another key than {SERVER}.key; renew both with --renew")
-
-
-def read_signing_key(folder: Path) -> _Key:
-    """Return the key with which the server signs."""
-    path = folder / SIGNING
-    if not path.exists():
-        raise PruneFLError(
-            f"{path}: no such file; make it with: prunefl keys {folder}, and give each client its new {SIGNING_PUBLIC}"
-        )
-    return _read_key(path)
-
-
-def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
-    """Return a public key in a PEM file, or say in one line what is wrong with it."""
-    try:
-        return parse_public_key(path.read_text())
-    except OSError as error:
-        raise PruneFLError(
-            f"{path}: cannot read the server's public key ({error.strerror}); take it from this client's folder on the "
-            "server, where `prunefl keys` makes it"
-        ) from None
-    except ValueError:
-        raise PruneFLError(f"{path}: not a public key of this federation") from None
-
-
-def parse_public_key(text: str) -> ec.EllipticCurvePublicKey:
-    """Return a public key given as PEM; ValueError if it is none, or of another curve than all keys are."""
-    key = serialization.load_pem_public_key(text.encode())
-    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
-        raise ValueError("not a key on P-384")
-    return key
-
-
-def check_node_key(path: Path) -> str:
-    """Return the public half (PEM) of a client's key, or raise ValueError in one line."""
-    return public_text(read_node_key(path).public_key())
-
-
-def read_node_key(path: Path) -> _Key:
-    """Return a client's key, or raise ValueError in one line."""
-    try:
-        key = serialization.load_ssh_private_key(path.read_bytes(), None)
-    except OSError as error:
-        raise PruneFLError(f"{path}: cannot read the node key ({error.strerror})") from None
-    except (ValueError, TypeError):
-        raise PruneFLError(f"{path}: not a node key; make one with: prunefl keys") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise PruneFLError(f"{path}: must be an elliptic-curve key; make one with: prunefl keys")
-    return key
-
-
-def public_text(key: ec.EllipticCurvePublicKey) -> str:
-    """Return a public key as PEM, the form in which Flower registers it."""
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return key.public_bytes(serialization.Encoding.PEM, form).decode()
-
-
-def _read_key(path: Path) -> _Key:
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except OSError as error:
-        raise PruneFLError(f"{path}: cannot read the key ({error.strerror})") from None
-    except (ValueError, TypeError):
-        raise PruneFLError(f"{path}: not a PEM private key") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise PruneFLError(f"{path}: must be an elliptic-curve key")
-    return key
-
-
-def _start_certificate(
-    subject: x509.Name, issuer: x509.Name, key: _Key, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        # An hour back: the clocks of small machines without a battery are often a little behind.
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _make_name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _parse_host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _write_key(path: Path, key: _Key) -> Path:
-    form = serialization.PrivateFormat.PKCS8
-    return write_private(
-        path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    )
-
-
-def _write_pem(path: Path, certificate: x509.Certificate) -> Path:
-    return write_atomically(path, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)

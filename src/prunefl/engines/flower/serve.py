@@ -11,7 +11,7 @@ import httpx
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.engines.flower import Say, control, keys
+from prunefl.engines.flower import Say, certificates, control, key_files, keys
 from prunefl.engines.flower.processes import QUIET, RUN_FILE, SECRET_FILE, STATUS_FILE, VIEWER
 from prunefl.engines.flower.server_app import RunOptions
 from prunefl.engines.flower.status import FILE
@@ -46,8 +46,8 @@ def serve(options: ServerOptions, say: Say) -> None:
     """Run the federation to its end; ValueError in one line if it cannot."""
     register = {}
     if options.keys is not None:
-        keys.check_server_files(options.keys)
-        keys.read_signing_key(options.keys)
+        certificates.check_server_files(options.keys)
+        key_files.read_signing_key(options.keys)
         register = keys.read_register(options.keys)
     refuse_taken_port(options.host, options.port)
     with hold(options.folder):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from prunefl.engines.flower import keys
 from prunefl.engines.flower.envelope import one_line
+from prunefl.engines.flower.key_files import parse_public_key, read_signing_key
+from prunefl.engines.flower.keys import read_register
 from prunefl.engines.flower.mailbox import Answer, Messages
 from prunefl.engines.flower.signing import (
     SERVER,
@@ -99,9 +100,9 @@ class SignedMailbox:
 
 def sign_messages(mailbox: Messages, run: str, folder: Path, nodes: Mapping[int, int]) -> SignedMailbox:
     """Return the mailbox with messages signed by the keys in a folder that `prunefl keys` made."""
-    register = {client: keys.parse_public_key(text) for client, text in keys.read_register(folder).items()}
+    register = {client: parse_public_key(text) for client, text in read_register(folder).items()}
     known = {node: client for node, client in nodes.items() if client in register}
-    return SignedMailbox(mailbox, run, keys.read_signing_key(folder), register, known)
+    return SignedMailbox(mailbox, run, read_signing_key(folder), register, known)
 
 
 def _read_unsigned(answer: Answer) -> str:

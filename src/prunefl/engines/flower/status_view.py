@@ -70,8 +70,9 @@ def fetch_status(server: str, folder: Path) -> dict[str, Any]:
     Args:
         folder: the `viewer` folder that `prunefl keys` made.
     """
+    from prunefl.engines.flower.certificates import read_certificate
     from prunefl.engines.flower.join import explain_certificate_error, parse_address
-    from prunefl.engines.flower.keys import read_certificate, read_token
+    from prunefl.engines.flower.keys import read_token
 
     host, port = parse_address(server)
     read_certificate(folder / "ca.pem")
