@@ -19,6 +19,9 @@ from prunefl.system.locks import hold
 CALM = 120.0
 """Seconds after which a connection counts as one that was made."""
 
+COUNTS_AS_THERE = 90.0
+"""Seconds after which a server counts no client any more that was killed, and some to spare."""
+
 
 @dataclass(frozen=True)
 class ClientOptions:
@@ -78,7 +81,8 @@ def join(options: ClientOptions, say: Say) -> None:
 
 def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, port: int, say: Say) -> None:
     """Keep worker and node running until the server says that the run is over."""
-    backoff, tries, begun = {"worker": Backoff(), "flower": Backoff()}, 0, time.monotonic()
+    backoff, tries = {"worker": Backoff(), "flower": Backoff()}, 0
+    begun = first = time.monotonic()
     log = options.state / "logs" / "flower.log"
     start_worker(options, group)
     wait_for_server(host, port, options.keys, say)
@@ -94,17 +98,15 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
                     return
                 start_worker(options, group)
                 continue
+            in_use = name == "flower" and is_key_in_use(log)
             if name == "flower" and has_refused_key(log):
                 # a node that was there for a while is refused for another reason than its key
                 tries = tries + 1 if time.monotonic() - begun < CALM else 1
-                if tries > 1:
-                    raise PruneFLError(explain_refusal(options))
+                first = begun if tries == 1 else first
+                if tries > 1 and not (in_use and time.monotonic() - first < COUNTS_AS_THERE):
+                    raise PruneFLError(explain_refusal(options, in_use))
             wait = backoff[name].next()
-            lost = {
-                "flower": "the connection to the server is lost",
-                "worker": f"the worker ended with code {code} (see {log.with_name('worker.log')})",
-            }
-            say(f"{lost[name]}; again in {wait:.0f} s")
+            say(f"{_explain_end(name, code, log)}; again in {wait:.0f} s")
             time.sleep(wait)
             if name == "worker":
                 start_worker(options, group)
@@ -112,6 +114,14 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
                 wait_for_server(host, port, options.keys, say)
                 begun = time.monotonic()
                 start_node(options, group, secret)
+
+
+def _explain_end(name: str, code: int, log: Path) -> str:
+    if name == "worker":
+        return f"the worker ended with code {code} (see {log.with_name('worker.log')})"
+    if is_key_in_use(log):
+        return "the server still counts a client with this key as there, as it does for a minute after one was killed"
+    return "the connection to the server is lost"
 
 
 def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
@@ -213,14 +223,21 @@ def has_refused_key(log: Path) -> bool:
     return "Failed to initialize the connection" in words
 
 
-def explain_refusal(options: ClientOptions) -> str:
-    """Return one line for a key that the server does not know."""
+def is_key_in_use(log: Path) -> bool:
+    """Return whether the SuperLink counts a node with this key as there."""
+    return "Failed to activate SuperNode" in (log.read_text(errors="replace") if log.exists() else "")
+
+
+def explain_refusal(options: ClientOptions, in_use: bool) -> str:
+    """Return one line for a key that the server does not know, or knows as that of a client that is there."""
     if options.keys is None:
         return f"{options.server} refuses nodes without a key; give --keys the folder made by: prunefl keys"
+    key = options.keys / key_files.NODE
+    if in_use:
+        return f"{options.server}: another client uses the key {key} now; use the folder made for this client"
     return (
-        f"{options.server} does not know this node's key {options.keys / key_files.NODE}, or another client "
-        "uses it now (one that was killed counts for a minute); use the folder made for this client, and "
-        "restart the server after adding clients by `prunefl keys`"
+        f"{options.server} does not know this node's key {key}; use the folder made for this client, and restart the "
+        "server after adding clients by `prunefl keys`"
     )
 
 
