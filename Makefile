@@ -19,7 +19,7 @@ help:
 	@echo "make format       put Python and C++ into the house's format"
 	@echo "make docs         the site, with warnings as errors: build/site"
 	@echo "make bench        sparse training against dense PyTorch on this machine"
-	@echo "make sanitize     the kernels' tests under AddressSanitizer and UBSan"
+	@echo "make sanitize     the tests of the C++ modules under AddressSanitizer and UBSan"
 	@echo "make wheel        wheels in dist/: for this machine and, on Debian, for aarch64"
 	@echo "make check-wheel  install the wheel where there is no compiler and use it (Debian, root)"
 	@echo "make clean        remove .venv, build and dist"

@@ -1,9 +1,10 @@
 """What a round costs when nobody trains: Flower as it comes, Flower quickened, and with the resident worker.
 
 Three clients over loopback with TLS and node keys echo a state of about 1 MB (LeNet-300-100). Without the resident
-worker every message pays for loading torch, the network and the data; with it they are loaded once.
+worker every message pays for loading torch, the network and the data; with it they are loaded once. `resident` is as
+`prunefl` does it, with messages signed at both ends; `unsigned` is the same without signatures.
 
-Run: python benchmarks/flower_overhead.py [ROUNDS] [resident] [plain] [stock]
+Run: python benchmarks/flower_overhead.py [ROUNDS] [resident] [unsigned] [plain] [stock]
 """
 
 import json
@@ -24,9 +25,20 @@ from flwr.serverapp import Grid, ServerApp
 from prunefl.engines.flower import control, keys, sockets
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import Envelope, seal
+from prunefl.engines.flower.identity import read_identity
 from prunefl.engines.flower.join import free_port
-from prunefl.engines.flower.mailbox import Mailbox
-from prunefl.engines.flower.processes import NODE_FILE, QUIET, SECRET_FILE, SOCKET
+from prunefl.engines.flower.mailbox import Mailbox, Messages
+from prunefl.engines.flower.processes import (
+    NODE_FILE,
+    QUIET,
+    RUN_FILE,
+    SECRET_FILE,
+    SOCKET,
+    STATUS_FILE,
+    VIEWER,
+)
+from prunefl.engines.flower.signed_mailbox import sign_messages
+from prunefl.engines.flower.signing import is_signed
 from prunefl.engines.flower.supervise import ProcessGroup, run_group, tail
 from prunefl.system.files import write_private
 
@@ -54,10 +66,12 @@ def loading_client(message: Message, context: Context) -> Message:
 def timed_rounds(grid: Grid, context: Context) -> None:
     """Send the state to all, wait for all, and write down how long each round took."""
     folder = Path(os.environ["BENCH_FOLDER"])
-    nodes = json.loads((folder / "nodes.json").read_text())
+    nodes = {int(node): client for node, client in json.loads((folder / "nodes.json").read_text()).items()}
     envelope = seal(Envelope("state", {}, (os.urandom(STATE_BYTES),)))
     seconds = []
-    with Mailbox(grid, 1 << 30) as mailbox:
+    with Mailbox(grid, 1 << 30) as unsigned:
+        signed = os.environ["BENCH_KIND"] == "resident"
+        mailbox: Messages = sign_messages(unsigned, "bench", folder / "keys", nodes) if signed else unsigned
         while len(mailbox.list_online()) < len(nodes):
             time.sleep(0.2)
         for number in range(int(os.environ["BENCH_ROUNDS"])):
@@ -72,14 +86,17 @@ def timed_rounds(grid: Grid, context: Context) -> None:
     (folder / "seconds.json").write_text(json.dumps(seconds))
 
 
-def echo(path: str) -> None:
+def echo(path: Path, client: int) -> None:
     """Be a resident worker that has everything loaded and echoes."""
     load()
-    with sockets.listen(Path(path)) as server:
+    home = Path(os.environ["BENCH_FOLDER"]) / "keys" / f"client-{client}"
+    identity = read_identity(client, home, path.parent)
+    with sockets.listen(path) as server:
         while True:
             line, _ = server.accept()
             with line:
-                sockets.send(line, sockets.receive(line))
+                data = sockets.receive(line)
+                sockets.send(line, identity.answer(data, bytes) if is_signed(data) else data)
 
 
 def start_ours(group: ProcessGroup, folder: Path, port: int, secret: Path, resident: bool) -> None:
@@ -96,7 +113,7 @@ def start_ours(group: ProcessGroup, folder: Path, port: int, secret: Path, resid
         group.environment = {**base, NODE_FILE: str(home / "node"), "FLWR_HOME": str(home)}
         if resident:
             path = home / "worker.sock"
-            group.start(f"worker{client}", ["flower_overhead", "echo", str(path)])
+            group.start(f"worker{client}", ["flower_overhead", "echo", str(path), str(client)])
             group.environment = {**group.environment, SOCKET: str(path)}
         home.mkdir(exist_ok=True)
         arguments = [
@@ -154,19 +171,24 @@ def measure(kind: str, rounds: int) -> list[float]:
         environment = {
             **QUIET,
             SECRET_FILE: str(secret),
+            RUN_FILE: str(folder / "run.json"),
+            VIEWER: "",
+            STATUS_FILE: str(folder / "status.json"),
             "FLWR_HOME": str(folder / "flower"),
+            "BENCH_KIND": kind,
             "BENCH_ROUNDS": str(rounds + 1),
             "BENCH_FOLDER": str(folder),
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
             "PATH": os.pathsep.join([path, os.environ["PATH"]]),
             "OMP_NUM_THREADS": "1",
         }
+        (folder / ".max-bytes").write_text(str(2 * STATE_BYTES))
         with run_group(folder / "logs", environment) as group:
             if kind == "stock":
                 group.start("link", ["flower_overhead", "superlink", *link(folder, port, "subprocess")])
                 nodes = partial(start_stock, group, folder, port)
             else:
-                start_ours(group, folder, port, secret, kind == "resident")
+                start_ours(group, folder, port, secret, kind in ("resident", "unsigned"))
                 nodes = partial(int)
             return follow(folder, f"127.0.0.1:{port}", secret.read_bytes(), group, nodes)
 
@@ -186,7 +208,7 @@ def follow(
     )
     with control.connect(address, secret, ca) as client:
         registered = control.register_nodes(client, keys.read_register(folder / "keys"))
-        (folder / "nodes.json").write_text(json.dumps(list(registered)))
+        (folder / "nodes.json").write_text(json.dumps(registered))
         run = control.start_run(client)
         nodes()
         while (status := control.run_status(client, run))[0] != "finished":
@@ -227,7 +249,7 @@ def main() -> None:
 def run(kind: str) -> None:
     """Be one of the processes that the measurement needs."""
     if kind == "echo":
-        echo(sys.argv[2])
+        echo(Path(sys.argv[2]), int(sys.argv[3]))
     sys.argv.pop(1)
     if kind == "plain":
         plain()

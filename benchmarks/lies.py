@@ -8,6 +8,7 @@ are told on the wire, by a simulated client that packs them as an honest one pac
 """
 
 import csv
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from prunefl.engines.simulator import Simulator
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState
 from prunefl.runs import api
+from prunefl.runs.runner import Run
 
 LIAR = 0
 BASE: dict[str, Any] = {
@@ -40,6 +42,7 @@ BASE: dict[str, Any] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "robust": {"server": {"aggregate": "trimmed_mean", "trim": 0.2}},
+    "one prunes first": {"initial": {"clients": 1}},
     "no bounds": {
         "server": {"max_change": 0.0, "max_statistic": 0.0},
         "training": {"weight_cap": 0.0},
@@ -151,12 +154,20 @@ def measure(out: Path, seeds: list[int], names: list[str], lies: list[str]) -> N
                     if key in done:
                         continue
                     LyingSimulator.lie = staticmethod(LIES[lie])
-                    run = api.run_config(configure(partition, seed, SETTINGS[name]), None)
+                    row = [*key, *describe(api.run_config(configure(partition, seed, SETTINGS[name]), None))]
                     with out.open("a", newline="") as file:
-                        csv.writer(file).writerow(
-                            [*key, f"{run.accuracy:.4f}", f"{run.records[-1]['density']:.4f}"]
-                        )
-                    print(*key, f"{run.accuracy:.4f}", f"{run.records[-1]['density']:.4f}", flush=True)
+                        csv.writer(file).writerow(row)
+                    print(*row, flush=True)
+
+
+def describe(run: Run) -> list[str]:
+    """Return accuracy, density, how often an honest client was held to a bound, and a digest of the weights."""
+    bounded = sum(int(client) != LIAR for record in run.records for client in record.get("bounded", {}))
+    digest = hashlib.blake2b(digest_size=6)
+    for value in run.state.values.values():
+        digest.update(value.tobytes())
+    density = run.records[-1]["density"]
+    return [f"{run.accuracy:.4f}", f"{density:.4f}", str(bounded), digest.hexdigest()]
 
 
 def read(path: Path) -> list[list[str]]:

@@ -81,11 +81,32 @@ def test_a_device_file_for_another_model_is_a_clear_error() -> None:
         (("[[model]]", "[[modell]]"), r"no such key 'modell'"),
         (("[link]", "[link"), r"not valid TOML"),
         (("weights = [100, 40]", "weights = 3"), r"weights=3, must be an array"),
+        (("batch = 10", f"batch = 0x{'f' * 9999}"), r"model two.batch=0xf{98}\.\.\., must be a whole number"),
+        (
+            ("constant = 0.5", f"constant = 0x{'f' * 999}"),
+            r"model two.constant=0xf{98}\.\.\., must be at most",
+        ),
+        (
+            ("latency = 0.1", "long_message = [inf, 1]"),
+            r"link.long_message=\[inf, 1\], must be \[bytes, seconds\]",
+        ),
+        (("batch = 10", f"batch = {'9' * 5000}"), r"^bench.toml: not valid TOML"),
+        (("batch = 10", f"batch = {'[' * 5000}"), r"^bench.toml: not valid TOML"),
     ],
 )
 def test_a_wrong_device_file_is_refused_by_key_and_rule(change: tuple[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         devices.parse(GOOD.replace(*change), "bench.toml")
+
+
+def test_a_file_that_is_too_long_for_a_device_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.toml"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(
+        ValueError, match=r"huge.toml: 1099511627776 bytes, a device file must have <= 1048576$"
+    ):
+        devices.load(str(path))
 
 
 def test_an_unknown_device_is_refused_with_the_names_there_are() -> None:

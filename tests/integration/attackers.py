@@ -94,7 +94,10 @@ def send_endless_header(town: Realm, most: int = 64 << 20) -> tuple[int, bytes]:
 
 
 class Flood:
-    """Keeps opening connections that say nothing, garbage, half a header, or a body that never comes."""
+    """Keeps opening connections that say nothing, garbage, half a header, or a body that never comes.
+
+    Half of them shake hands first. Those that the server closes are given up; new ones come at the same pace.
+    """
 
     WORDS = (
         b"",
@@ -103,17 +106,24 @@ class Flood:
         b"GET / HTTP/1.1\r\nX-Endless: aaaa",
     )
 
-    def __init__(self, town: Realm, count: int, threads: int = 8) -> None:
+    def __init__(self, town: Realm, count: int, a_second: float, threads: int = 8) -> None:
         self.town, self.count, self.opened, self.open = town, count, 0, True
-        self.lines: list[socket.socket] = []
+        self.pause, self.lines = threads / a_second, list[socket.socket]()
         self.threads = [
-            threading.Thread(target=self._flood, args=(n, threads), daemon=True) for n in range(threads)
+            threading.Thread(target=self._flood, args=(number,), daemon=True) for number in range(threads)
         ]
         for thread in self.threads:
             thread.start()
 
-    def _flood(self, number: int, threads: int) -> None:
-        while self.open and self.opened < self.count:
+    @property
+    def is_over(self) -> bool:
+        """Whether all connections have been opened."""
+        return self.opened >= self.count
+
+    def _flood(self, number: int) -> None:
+        due = time.monotonic()
+        while self.open and not self.is_over:
+            due += self.pause
             try:
                 line = (
                     connect(self.town, 10)
@@ -123,8 +133,9 @@ class Flood:
                 line.sendall(self.WORDS[self.opened % len(self.WORDS)])
                 self.lines.append(line)
             except OSError:
-                time.sleep(0.01)
+                pass
             self.opened += 1
+            time.sleep(max(0.0, due - time.monotonic()))
 
     def close(self) -> None:
         self.open = False

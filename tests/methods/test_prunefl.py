@@ -13,7 +13,10 @@ from tasks import small_clients, small_config, small_data, small_model
 
 
 def run(method: str, **pruning: float) -> Run:
-    config = small_config(run={"method": method, "rounds": 9}, pruning={"interval": 2, **pruning})
+    once = {"clients": 1}
+    config = small_config(
+        run={"method": method, "rounds": 9}, pruning={"interval": 2, **pruning}, initial=once
+    )
     return train(small_model(), small_clients(), test=small_data(40, 99), config=config)
 
 
@@ -85,9 +88,10 @@ def test_an_aggregation_that_a_method_would_not_use_is_refused(method: str, give
     build_method(settings("run.method=snip", "pruning.density=0.2", given))
 
 
-def test_the_fastest_client_with_enough_samples_prunes_first_and_then_all_take_part() -> None:
+def test_the_fastest_clients_with_enough_samples_prune_first_and_then_all_take_part() -> None:
     method, clients = make("initial.samples=40"), Clients([60, 30, 40, 60], [9.0, 1.0, 2.0, 2.0], range(4))
-    assert list(method.cohort(0, clients)) == [2]
+    assert list(method.cohort(0, clients)) == [2, 3, 0]
+    assert list(make("initial.samples=40", "initial.clients=1").cohort(0, clients)) == [2]
     assert list(method.cohort(1, clients)) == [0, 1, 2, 3]
     assert list(make("initial.samples=40", "initial.client=3").cohort(0, clients)) == [3]
     assert method.first_round == 0

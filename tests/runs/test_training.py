@@ -144,7 +144,8 @@ def test_every_byte_and_second_is_in_the_records():
 
 def test_initial_pruning_is_charged_full_gradients_only_where_it_computed_them():
     """2·batch·positions·(2·live + live), or + all weights: 64 positions in the convolution, 1 elsewhere."""
-    run = train(small_model(), small_clients(), test=TEST, config=small_config())
+    config = small_config(initial={"clients": 1})
+    run = train(small_model(), small_clients(), test=TEST, config=config)
     sizes, initial = run.records[0]["layers"], run.records[1]
     expected = 0
     for segment in initial["segments"]:

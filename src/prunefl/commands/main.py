@@ -74,6 +74,10 @@ DEBUG = "PRUNEFL_DEBUG"
 """Environment variable of --debug: processes that a command starts are to show their tracebacks too."""
 
 
+LONGEST = 4000
+"""Characters of an error that are shown."""
+
+
 COMPUTING = {"run", "demo", "compare", "lottery", "sweep", "profile", "bench"}
 """Commands that train or measure in this process."""
 
@@ -131,5 +135,7 @@ def _refuse(error: Exception, mendable: bool) -> None:
     if os.environ.get(DEBUG) or not mendable:
         raise error
     said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-    print(f"prunefl: {said}", file=sys.stderr)
+    # what a file or another machine says could hold anything, commands to a terminal too
+    shown = "".join(c if c.isprintable() else "?" for c in said[:LONGEST])
+    print(f"prunefl: {shown}", file=sys.stderr)
     sys.exit(2)

@@ -67,8 +67,8 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
-    nodes, classes = content["nodes"], content.get("classes", [])
-    counted = [node for node in nodes if len(node.get("by_class", [])) == len(classes) > 0]
+    nodes, classes = content["nodes"], content.get("classes") or []
+    counted = [node for node in nodes if len(node.get("by_class") or []) == len(classes) > 0]
     columns = {
         "accuracy": any(node.get("held_out") for node in nodes),
         "personal": any(node.get("personal") is not None for node in nodes),
@@ -79,16 +79,24 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
         f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{title} {'left out':>8}  last refusal"
     ]
     for node in nodes:
-        last = max(node["last_seen"], node.get("last_heard", 0.0))
+        last = max(node["last_seen"], node.get("last_heard") or 0.0)
         heard = f"{now - last:.0f} s ago" if last else "never"
         cells = "".join(_cell(node.get(name)) for name in shown)
         cells += f" {_describe_classes(node.get('by_class')):>12}" if counted else ""
         rows.append(
-            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {node['samples']:>8}{cells} {node['left_out']:>8}  "
+            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {_samples(node):>8}{cells} {node['left_out']:>8}  "
             f"{node['refusal']}".rstrip()
         )
-    away = [f"turned away: client {c}: {why}" for c, why in content.get("turned_away", {}).items()]
-    return [head, *rows, *_balance(classes, [node["by_class"] for node in counted]), *away]
+    away = [f"turned away: client {c}: {why}" for c, why in (content.get("turned_away") or {}).items()]
+    found = [head, *rows, *_balance(classes, [node["by_class"] for node in counted]), *away]
+    # clients have a say in some of it: no commands to a terminal
+    return ["".join(c if c.isprintable() else "?" for c in line) for line in found]
+
+
+def _samples(node: dict[str, Any]) -> str:
+    """Return how many samples a client counts for, and how many it says it has where that is more."""
+    said, counted = node["samples"], round(node.get("counts_for") or node["samples"])
+    return str(said) if counted == said else f"{counted} of {said}"
 
 
 def _class_title(classes: list[str]) -> str:
@@ -122,7 +130,7 @@ def _cell(accuracy: float | None) -> str:
 
 def _describe_accuracy(content: dict[str, Any]) -> str:
     """Return the last accuracy at the clients, by samples, and of the worst tenth of them; "" before the first."""
-    if content.get("clients_accuracy") is None:
+    if content.get("clients_accuracy") is None or content.get("worst_tenth") is None:
         return ""
     return f"accuracy at the clients {content['clients_accuracy']:.4f} (worst tenth {content['worst_tenth']:.4f}), "
 

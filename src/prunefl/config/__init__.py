@@ -40,7 +40,8 @@ def read(path: Path) -> dict[str, Any]:
         raise PruneFLError(
             f"{path}: a folder, must be a config file (--resume --out DIR goes on with a run)"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # not of TOML's own kind: what nests too deeply, or has a number of thousands of digits
         raise PruneFLError(f"{path}: not valid TOML: {error}") from None
 
 

@@ -175,7 +175,7 @@ class InitialSettings:
 
     client: int = setting(-1, "which client, alone; -1: the fastest that have enough samples", at_least(-1))
     clients: int = setting(
-        1,
+        3,
         "how many do it, each by itself; of three or more, the one most like the others counts",
         at_least(1),
     )

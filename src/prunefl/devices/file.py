@@ -13,6 +13,12 @@ from prunefl.devices.device import Link
 from prunefl.system.errors import PruneFLError
 from prunefl.system.suggest import did_you_mean
 
+MAX_BYTES = 1 << 20
+"""Of a device file; ours have a few kB."""
+
+LARGEST = 2**53
+"""Whole number that is a size of anything."""
+
 PRESETS = ("raspberry-pi-4", "android-vm", "x86")
 
 
@@ -80,6 +86,8 @@ def load(name_or_path: str) -> DeviceFile:
         raise PruneFLError(
             f"device={name_or_path!r}, must be one of {', '.join(PRESETS)} or a device file{hint}"
         )
+    if path.stat().st_size > MAX_BYTES:
+        raise PruneFLError(f"{path}: {path.stat().st_size} bytes, a device file must have <= {MAX_BYTES}")
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
@@ -91,7 +99,7 @@ def parse(text: str, source: str) -> DeviceFile:
     """Return the device that a TOML text describes; anything missing, unknown or impossible is named."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise PruneFLError(f"{source}: not valid TOML: {error}") from None
     known = {"name", "note", "overhead", "link", "model"}
     _refuse_unknown(source, tables, known)
@@ -110,7 +118,7 @@ def parse(text: str, source: str) -> DeviceFile:
 
 def _link(source: str, table: Any) -> Link:
     if not isinstance(table, dict):
-        raise PruneFLError(f"{source}={table!r}, must be a table: [link]")
+        raise PruneFLError(f"{source}={_short(table)}, must be a table: [link]")
     _refuse_unknown(source, table, {"up", "down", "latency", "long_message"})
     rates = {}
     for key in ("up", "down"):
@@ -118,16 +126,16 @@ def _link(source: str, table: Any) -> Link:
         if rates[key] <= 0:
             raise PruneFLError(f"{source}.{key}={table[key]}, must be > 0 bytes a second")
     long = table.get("long_message")
-    numbers = isinstance(long, list) and all(isinstance(n, int | float) and n > 0 for n in long)
+    numbers = isinstance(long, list) and all(isinstance(n, int | float) and 0 < n <= LARGEST for n in long)
     if long is not None and (not numbers or len(long) != 2):
-        raise PruneFLError(f"{source}.long_message={long!r}, must be [bytes, seconds]")
+        raise PruneFLError(f"{source}.long_message={_short(long)}, must be [bytes, seconds]")
     point = None if long is None else (int(long[0]), float(long[1]))
     return Link(rates["up"], rates["down"], _number(source, "latency", table.get("latency", 0.0)), point)
 
 
 def _measured(source: str, table: Any) -> Measured:
     if not isinstance(table, dict):
-        raise PruneFLError(f"{source}={table!r}, must be a table: [[model]]")
+        raise PruneFLError(f"{source}={_short(table)}, must be a table: [[model]]")
     source = f"{source} {table.get('name', '?')}"
     kinds = typing.get_type_hints(Measured)
     _refuse_unknown(source, table, set(kinds))
@@ -169,27 +177,37 @@ def _value(source: str, key: str, value: Any, kind: Any) -> Any:
     """Return a value of Measured as its declared kind."""
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, list):
-            raise PruneFLError(f"{source}.{key}={value!r}, must be an array")
+            raise PruneFLError(f"{source}.{key}={_short(value)}, must be an array")
         return tuple(_value(source, key, item, typing.get_args(kind)[0]) for item in value)
     if kind is str:
         return _text(source, key, value)
-    if kind is int and (not isinstance(value, int) or isinstance(value, bool)):
-        raise PruneFLError(f"{source}.{key}={value!r}, must be a whole number")
+    if kind is int and (not isinstance(value, int) or isinstance(value, bool) or abs(value) > LARGEST):
+        raise PruneFLError(f"{source}.{key}={_short(value)}, must be a whole number of at most 2**53")
     number = _number(source, key, value)
     return int(value) if kind is int else number
 
 
 def _number(source: str, key: str, value: Any, infinite: bool = False) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PruneFLError(f"{source}.{key}={value!r}, must be a number")
+        raise PruneFLError(f"{source}.{key}={_short(value)}, must be a number")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise PruneFLError(f"{source}.{key}={_short(value)}, must be at most 2**53")
     if not 0 <= value <= math.inf or (value == math.inf and not infinite):
-        raise PruneFLError(f"{source}.{key}={value!r}, must be >= 0" + ("" if infinite else " and finite"))
+        raise PruneFLError(
+            f"{source}.{key}={_short(value)}, must be >= 0" + ("" if infinite else " and finite")
+        )
     return float(value)
+
+
+def _short(value: Any) -> str:
+    """Return a value as it is shown; hexadecimal, which takes any number of digits."""
+    shown = hex(value) if isinstance(value, int) and abs(value) > LARGEST else repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:100]}..."
 
 
 def _text(source: str, key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise PruneFLError(f"{source}.{key}={value!r}, must be text")
+        raise PruneFLError(f"{source}.{key}={_short(value)}, must be text")
     return value
 
 

@@ -124,7 +124,8 @@ class StateFiles:
         if entry is None:
             return ClientState()
         masks = server.past.get(bytes.fromhex(entry["masks"]))
-        arrays = load_arrays(self._folder / entry["file"])[0] if entry["file"] else {}
+        # by its name alone: a checkpoint has no say in which folders are read
+        arrays = load_arrays(self._folder / Path(entry["file"]).name)[0] if entry["file"] else {}
         memory = client_files.memory_of(arrays, entry["memory"])
         return ClientState(masks, memory, client_files.residual_of(arrays), client_files.moments_of(arrays))
 

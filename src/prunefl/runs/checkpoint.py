@@ -6,12 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from prunefl.core.network import Template
 from prunefl.core.refit import Evidence
 from prunefl.core.state import SparseState
 from prunefl.rounds import client_files
 from prunefl.rounds.client_files import under
 from prunefl.rounds.cost import Totals
 from prunefl.rounds.server import ServerState
+from prunefl.runs.fitting import limit_bytes, refuse_misfit
 from prunefl.system.files import (
     CheckpointError,
     cut_off,
@@ -94,12 +96,15 @@ class Loaded:
     complaints: list[str]
 
 
-def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) -> Loaded | None:
+def load_latest(
+    folder: Path, record_bytes: int, last_round: int | None = None, template: Template | None = None
+) -> Loaded | None:
     """Return the newest usable checkpoint, None if there is none.
 
     Args:
         record_bytes: length of the records that are there; a checkpoint that knows of more is of no use.
         last_round: those of later rounds are of no use either.
+        template: of the model of which it must be.
     """
     complaints: list[str] = []
     of_other_versions = 0
@@ -107,7 +112,7 @@ def load_latest(folder: Path, record_bytes: int, last_round: int | None = None) 
         if last_round is not None and _step_of(path) > last_round + 1:
             continue
         try:
-            state, extra = load_one(path)
+            state, extra = load_one(path, template)
         except CheckpointError as error:
             complaints.append(str(error))
             of_other_versions += isinstance(error, OtherVersionError)
@@ -154,13 +159,16 @@ def is_checkpoint(metadata: Mapping[str, str]) -> bool:
         return False
 
 
-def load_one(path: Path) -> tuple[ServerState, dict[str, Any]]:
-    """Return what a checkpoint holds: the server's state, and what the engine wants back."""
+def load_one(path: Path, template: Template | None = None) -> tuple[ServerState, dict[str, Any]]:
+    """Return what a checkpoint holds: the server's state, and what the engine wants back; of this model, if given."""
     with understanding(path):
-        arrays, about = load_arrays(path)
+        arrays, about = load_arrays(path, None if template is None else limit_bytes(template))
         if about.get("format") != FORMAT:
             raise OtherVersionError(f"{path}: not a checkpoint of this version: another one wrote it")
-        return _state_of(arrays, about)
+        state, extra = _state_of(arrays, about)
+        if template is not None:
+            refuse_misfit(state, extra, template)
+        return state, extra
 
 
 def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[ServerState, dict[str, Any]]:

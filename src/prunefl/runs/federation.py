@@ -14,9 +14,10 @@ from prunefl import data, models
 from prunefl.config import Config
 from prunefl.core.objectives import loss_of
 from prunefl.data import Federation
+from prunefl.engines.flower.codec import RUN_NAME
 from prunefl.engines.flower.engine import FlowerEngine, Terms
 from prunefl.engines.flower.envelope import Envelope, seal
-from prunefl.engines.flower.handshake import collect_facts, with_task
+from prunefl.engines.flower.handshake import collect_facts, with_task, without_servers_own
 from prunefl.engines.flower.mailbox import Mailbox, Messages
 from prunefl.engines.flower.membership import Membership
 from prunefl.engines.flower.processes import RUN_FILE, max_bytes_file
@@ -61,15 +62,18 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     # clients that bring their own data have not said yet how much: enough, until they do
     setup = prepare(network, [size or PLENTY for size in sizes], config, federation.cut)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
-    text = settings.dump(with_task(setup.config, federation))
+    told = with_task(setup.config, federation)
+    # nodes without keys are this machine's own, or simulated: they find the data where the server does
+    text = settings.dump(without_servers_own(told) if options.nodes else told)
     name = name_run(folder, resume)
     facts = collect_facts(network.template)
     plan = encode_plan(network.plan) if network.plan is not None else ""
     hello = seal(Envelope("hello", {"run": name, "config": text, "plan": plan, "facts": facts}))
     tested, server = federation.test is not None, config.server
     status = Status(folder, config.run.rounds, has_test=tested, classes=federation.names)
+    status.weight_cap = config.training.weight_cap if config.training.weighting == "samples" else 0.0
     limits = (server.quorum, server.deadline, config.initial.deadline)
-    terms = Terms(*limits, name, text, plan, server.min_clients)
+    terms = Terms(*limits, name, text, plan, server.min_clients, config.initial.max_passes)
     announce_max_bytes(limit_reply_bytes(setup))
     with Mailbox(grid, limit_reply_bytes(setup)) as unsigned:
         mailbox: Messages = unsigned
@@ -143,7 +147,10 @@ def name_run(folder: Path, resume: bool) -> str:
     """Return what clients know the run by: made up when it begins, kept in its folder while it is resumed."""
     kept = folder / NAME_FILE
     if resume and kept.exists():
-        return kept.read_text().strip()
+        named = kept.read_text(errors="replace").strip()
+        if not RUN_NAME.fullmatch(named):
+            raise PruneFLError(f"{kept}: {named[:80]!r}, must be letters, digits and dashes")
+        return named
     name = secrets.token_hex(8)
     write_atomically(kept, name.encode())
     return name

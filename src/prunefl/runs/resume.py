@@ -74,7 +74,7 @@ def _found(setup: Setup, then: int, folder: Path) -> Loaded | None:
     there = records.stat().st_size if records.exists() else 0
     ended = bool(there) and any(record["kind"] == "end" for record in read_records(records))
     try:
-        found = checkpoint.load_latest(checkpoints, there)
+        found = checkpoint.load_latest(checkpoints, there, template=setup.network.template)
     except CheckpointError as error:
         raise (_nothing_to_do(folder, "cannot be used") if ended else error) from None
     if found is None and ended:
@@ -94,7 +94,7 @@ def _found(setup: Setup, then: int, folder: Path) -> Loaded | None:
         then,
         setup.config.run.rounds,
     )
-    earlier = checkpoint.load_latest(checkpoints, there, same)
+    earlier = checkpoint.load_latest(checkpoints, there, same, setup.network.template)
     if earlier is None:
         raise PruneFLError(
             f"run.rounds={setup.config.run.rounds}, but after round {same} the run in {folder} did what only a run of "

@@ -17,6 +17,18 @@ from prunefl.system.errors import PruneFLError
 Array = np.ndarray[Any, Any]
 
 
+NOT_UNDERSTOOD = (
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+"""What reading a file raises that says something else than we expect, whoever made it."""
+
+
 class CheckpointError(PruneFLError):
     """A file of arrays that cannot be read, or says something else than we expect."""
 
@@ -92,9 +104,13 @@ def save_arrays(
     return write_atomically(target, data, durable=durable, mode=mode)
 
 
-def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the arrays and the JSON of a file that `save_arrays` wrote."""
+def load_arrays(path: Path, max_bytes: int | None = None) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return the arrays and the JSON of a file that `save_arrays` wrote; a larger one than it can be is not read."""
     try:
+        if max_bytes is not None and path.stat().st_size > max_bytes:
+            raise CheckpointError(
+                f"{path}: {path.stat().st_size} bytes, must be <= {max_bytes} for this model"
+            )
         data = path.read_bytes()
         if f"{zlib.crc32(data):08x}" != path.stem.rpartition("-")[2]:
             raise CheckpointError(f"{path}: the bytes do not match their checksum")
@@ -103,7 +119,7 @@ def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         return safetensors.numpy.load(data), about
     except CheckpointError:
         raise
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+    except (OSError, *NOT_UNDERSTOOD, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path}: not a readable checkpoint: {error}") from None
 
 
@@ -114,7 +130,6 @@ def understanding(path: Path) -> Iterator[None]:
         yield
     except CheckpointError:
         raise
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: not a checkpoint of this version ({type(error).__name__}: {error})"
-        ) from None
+    except NOT_UNDERSTOOD as error:
+        said = f"{type(error).__name__}: {error}"[:300]
+        raise CheckpointError(f"{path}: not a checkpoint of this version ({said})") from None

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from prunefl.core.masks import Masks, unpack_mask
 from prunefl.core.state import SparseState
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_atomically
+from prunefl.system.files import NOT_UNDERSTOOD, write_atomically
 
 MASK = "mask:"
 
@@ -48,5 +48,5 @@ def load_model(path: Path) -> tuple[SparseState, About]:
         masks = Masks({name: unpack_mask(arrays.pop(MASK + name), shape) for name, shape in shapes.items()})
         flat = {name: value.reshape(-1) if name in masks else value for name, value in arrays.items()}
         return SparseState(flat, masks), about
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
+    except (OSError, *NOT_UNDERSTOOD, SafetensorError) as error:
         raise PruneFLError(f"{path}: not a model that prunefl wrote: {error}") from None

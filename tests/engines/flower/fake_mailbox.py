@@ -12,6 +12,10 @@ from prunefl.rounds.messages import Order, Reply
 
 GOOD, SILENT, GARBAGE, NAN, STATE_WANTED = "good", "silent", "garbage", "nan", "state_wanted"
 ERROR, RUDE, LEAVES = "error", "rude", "leaves"
+WORKING, STUCK, BOASTS = "working", "stuck", "boasts"
+"""Answers of who prunes first: a pass more each time, the same pass for ever, more passes than there are."""
+
+PASSES = 40
 
 
 class Clock:
@@ -42,6 +46,7 @@ class FakeMailbox:
     due: list[tuple[float, Answer]] = field(default_factory=list)
     lives: list[float] = field(default_factory=list)
     held_out: int = 0
+    passes: int = 0
 
     def list_online(self):
         return dict(self.since)
@@ -66,6 +71,11 @@ class FakeMailbox:
         if envelope.kind in ("end", "refused"):
             return (seal(envelope),)
         manner = self.manners[node]
+        if manner in (WORKING, STUCK, BOASTS):
+            self.passes = {WORKING: self.passes + 1, STUCK: 1, BOASTS: PASSES + 1}[manner]
+            if manner != WORKING or self.passes < PASSES:
+                return (seal(Envelope("working", {"passes": self.passes})),)
+            return (seal(encode_reply(Reply(client, 0, 5, 0.5, b"model"))),)
         if manner == STATE_WANTED and envelope.values["config"]:
             manner = GOOD
         reply = Reply(client, envelope.values["round"], 5, 0.5, b"model" + envelope.parts[0])
@@ -99,7 +109,9 @@ def federation(clock, *manners, quorum=0.5, deadline=10.0, initial_deadline=8640
     keys = {node: node - 10 for node in nodes}
     hello = seal(Envelope("hello"))
     membership = Membership(mailbox, len(manners), keys, hello, deadline, words.append, only)
-    terms = Terms(quorum, deadline, initial_deadline, "run", "config", min_clients=min_clients)
+    terms = Terms(
+        quorum, deadline, initial_deadline, "run", "config", min_clients=min_clients, initial_passes=PASSES
+    )
     engine = FlowerEngine(
         mailbox,
         membership,

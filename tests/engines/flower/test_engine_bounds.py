@@ -3,7 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from fake_mailbox import GOOD, LEAVES, RUDE, SILENT, carried, federation, orders
+from fake_mailbox import (
+    BOASTS,
+    GOOD,
+    LEAVES,
+    PASSES,
+    RUDE,
+    SILENT,
+    STUCK,
+    WORKING,
+    carried,
+    federation,
+    orders,
+)
 
 from prunefl.rounds.messages import EvaluationWork
 
@@ -47,22 +59,45 @@ def test_a_clients_weight_is_what_it_said_when_it_came(clock):
     assert {reply.client: reply.num_samples for reply in replies} == {0: 5, 1: 6, 2: 7}
 
 
-def test_who_hangs_while_it_should_prune_first_is_not_waited_for_for_ever(clock):
-    engine, _mailbox, membership, _ = federation(clock, SILENT, GOOD, deadline=10.0, initial_deadline=100.0)
+@pytest.mark.parametrize("manner", [SILENT, STUCK])
+def test_who_does_not_get_on_while_it_should_prune_first_is_passed_over(clock, manner):
+    engine, _mailbox, membership, _ = federation(clock, manner, GOOD, deadline=10.0, initial_deadline=100.0)
     engine.wait_for_clients()
     before = clock.now
     assert carried(engine, 1, number=0) == []
-    assert 100 < clock.now - before < 110
+    assert 10 < clock.now - before < 13
+    assert membership.members[0].refusal == "no progress in round 0 for 10 s"
+
+
+def test_who_gets_on_may_prune_for_as_long_as_that_takes_but_not_beyond_the_initial_deadline(clock):
+    engine, mailbox, _membership, _ = federation(clock, WORKING, deadline=10.0, initial_deadline=9000.0)
+    engine.wait_for_clients()
+    mailbox.delay[10] = 8.0
+    before = clock.now
+    assert carried(engine, 1, number=0) == [0]
+    assert clock.now - before > PASSES * 8
+    assert len(mailbox.orders_to(10)) == 1
+    late, mailbox, membership, _ = federation(clock, WORKING, deadline=10.0, initial_deadline=100.0)
+    late.wait_for_clients()
+    mailbox.delay[10] = 8.0
+    assert carried(late, 1, number=0) == []
     assert membership.members[0].refusal == "no answer in round 0"
 
 
-def test_an_order_to_prune_first_outlives_a_rounds_deadline_and_is_sent_once(clock):
-    engine, mailbox, _membership, _ = federation(clock, GOOD, deadline=10.0)
+def test_of_three_that_prune_first_one_that_hangs_costs_a_deadline_and_no_more(clock):
+    engine, _mailbox, _membership, _ = federation(clock, GOOD, SILENT, GOOD, deadline=10.0)
     engine.wait_for_clients()
-    mailbox.delay[10] = 5000.0
-    assert carried(engine, 1, number=0) == [0]
-    assert len(mailbox.orders_to(10)) == 1
-    assert mailbox.lives[-1] > 5000
+    before = clock.now
+    assert carried(engine, 3, number=0) == [0, 2]
+    assert clock.now - before < 13
+
+
+def test_more_passes_than_there_are_are_not_believed(clock):
+    engine, mailbox, membership, _ = federation(clock, BOASTS, deadline=10.0)
+    engine.wait_for_clients()
+    assert carried(engine, 1, number=0) == []
+    assert membership.members[0].refusals == 2
+    assert len([envelope for _, envelope in mailbox.sent if envelope.kind == "go_on"]) == 0
 
 
 def test_who_is_still_at_an_order_is_told_that_the_run_is_over(clock):

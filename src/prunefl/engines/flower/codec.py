@@ -19,6 +19,7 @@ MOST_ROUNDS = 9_999_999
 """A client's files name a round by seven digits."""
 
 MOST_RATE = 1e6
+RUN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def encode_order(order: Order, run: str, config: str = "", plan: str = "") -> Envelope:
@@ -140,7 +141,7 @@ def read_text(values: Mapping[str, Any], name: str) -> str:
 def read_run(values: Mapping[str, Any]) -> str:
     """Return the run's name, which is shown and written down: nothing but letters, digits and dashes."""
     name = read_text(values, "run")
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+    if not RUN_NAME.fullmatch(name):
         raise EnvelopeError(f"run={name[:80]!r}, must be letters, digits and dashes")
     return name
 

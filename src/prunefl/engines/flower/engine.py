@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prunefl.engines.flower import Say
-from prunefl.engines.flower.codec import decode_reply, encode_order
+from prunefl.engines.flower.codec import decode_reply, encode_order, read_number
+from prunefl.engines.flower.current_round import Round, name_exchange
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal
 from prunefl.engines.flower.mailbox import Answer, Messages
 from prunefl.engines.flower.membership import Member, Membership
-from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState
 from prunefl.rounds.updates import count_needed, name_need
 
@@ -26,7 +27,8 @@ class Terms:
         quorum: share of its clients without whose updates it is not finished;
             `min_clients` is their number instead, if that is given.
         deadline: seconds after which it is finished with a quorum.
-        initial_deadline: seconds that initial pruning may take, many rounds' work.
+        initial_deadline: seconds that initial pruning may take, many rounds' work, each pass of it no longer than
+            `deadline`; and no more than `initial_passes` of them.
         run: the name of the run, which every order bears.
         config: the config as TOML, for a worker that does not have it.
         plan: the network as clients train it, "" where they build it themselves.
@@ -39,33 +41,11 @@ class Terms:
     config: str
     plan: str = ""
     min_clients: int = 0
+    initial_passes: int = 1 << 31
 
     def need(self, clients: int) -> int:
         """Return how many updates are enough."""
         return count_needed(self.quorum, self.min_clients, clients)
-
-
-@dataclass
-class _Round:
-    state: ServerState
-    orders: Mapping[int, Order]
-    name: str
-    started: float
-    look_at: float = 0.0
-    replies: dict[int, Reply] = field(default_factory=dict)
-    state_wanted: set[int] = field(default_factory=set)
-    asked: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def initial(self) -> bool:
-        """Initial pruning is many rounds' work on one client, and there is no other to go on with."""
-        return next(iter(self.orders.values())).round == 0
-
-
-def name_exchange(orders: Mapping[int, Order]) -> str:
-    """Return what these orders are for, in words: an answer to a round's order is none to its evaluation's."""
-    order = next(iter(orders.values()))
-    return f"{'evaluation after ' if isinstance(order.work, EvaluationWork) else ''}round {order.round}"
 
 
 class FlowerEngine:
@@ -111,7 +91,7 @@ class FlowerEngine:
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
         """Return the replies of a quorum at least; without one, wait and say so."""
-        current = _Round(state, orders, name_exchange(orders), time.monotonic())
+        current = Round(state, orders, name_exchange(orders), time.monotonic())
         spoken = 0.0
         while True:
             waited = time.monotonic() - current.started
@@ -120,7 +100,7 @@ class FlowerEngine:
             if late:
                 self._mark_overdue(current)
             # who prunes first can be another one
-            if self._can_finish(current, late) or (late and current.initial):
+            if self._can_finish(current, late) or (current.initial and (late or self._is_stuck(current))):
                 break
             if waited > self._terms.deadline and waited - spoken > self._terms.deadline:
                 spoken = waited
@@ -131,7 +111,14 @@ class FlowerEngine:
         self._by_message = {m.message: m for m in self._membership.members.values() if m.message}
         return list(current.replies.values())
 
-    def _exchange(self, current: _Round, waited: float) -> None:
+    def _is_stuck(self, current: Round) -> bool:
+        """Give up whose initial pruning does not advance; return whether nobody else is left to wait for."""
+        for client in current.give_up_stuck(time.monotonic(), self._terms.deadline):
+            self._membership.members[client].overdue = True
+            self.refuse(client, f"no progress in {current.name} for {self._terms.deadline:g} s")
+        return current.orders.keys() <= current.replies.keys() | current.given_up
+
+    def _exchange(self, current: Round, waited: float) -> None:
         """See now and then who is there, send what is due, and take what has come."""
         if waited >= current.look_at:
             current.look_at = waited + min(1.0, 0.2 + 0.05 * waited)
@@ -150,7 +137,7 @@ class FlowerEngine:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Nothing to bring back: a client finds its own state by the round's number."""
 
-    def _find_deadline(self, current: _Round) -> float:
+    def _find_deadline(self, current: Round) -> float:
         return self._terms.initial_deadline if current.initial else self._terms.deadline
 
     def leave_out(self, clients: Mapping[int, str]) -> None:
@@ -172,7 +159,7 @@ class FlowerEngine:
         self._say(f"client {client}: update left out: {why}")
         self._on_change()
 
-    def _send_where_due(self, current: _Round, waited: float) -> None:
+    def _send_where_due(self, current: Round, waited: float) -> None:
         """Send the order to who is there and has not had it; once more for every deadline that passes."""
         sealed = {}
         tries = 1 + int(waited / self._find_deadline(current))
@@ -184,14 +171,14 @@ class FlowerEngine:
                 sealed[client] = self._seal_order(current, client)
         self._send(current, sealed)
 
-    def _seal_order(self, current: _Round, client: int) -> bytes:
+    def _seal_order(self, current: Round, client: int) -> bytes:
         order = current.orders[client]
         if client in current.state_wanted:
             whole = self._whole_order(current.state, order)
             return seal(encode_order(whole, self._terms.run, self._terms.config, self._terms.plan))
         return seal(encode_order(order, self._terms.run))
 
-    def _send(self, current: _Round, sealed: Mapping[int, bytes]) -> None:
+    def _send(self, current: Round, sealed: Mapping[int, bytes]) -> None:
         by_node = {self._membership.members[client].node: data for client, data in sealed.items()}
         seconds = self._find_deadline(current) * SLACK + 60.0
         sent = self._mailbox.send(by_node, seconds, current.name)
@@ -202,7 +189,7 @@ class FlowerEngine:
             member.bytes_down += len(sealed[client])
             self._by_message[member.message] = member
 
-    def _enter(self, current: _Round, answer: Answer) -> None:
+    def _enter(self, current: Round, answer: Answer) -> None:
         """Enter one answer: a reply, a wish for the whole state, or an error."""
         member = self._by_message.pop(answer.message, None)
         if member is None or member.message != answer.message:
@@ -217,13 +204,15 @@ class FlowerEngine:
                 self._membership.let_go(member, str(error))
         self._on_change()
 
-    def _read(self, current: _Round, member: Member, answer: Answer) -> None:
+    def _read(self, current: Round, member: Member, answer: Answer) -> None:
         envelope = answer.open()
         if member.asked != current.name or member.client not in current.orders:
             raise EnvelopeError(f"its answer for {member.asked} came late")
         if envelope.kind == "state_wanted" and member.client not in current.state_wanted:
             current.state_wanted.add(member.client)
             self._send(current, {member.client: self._seal_order(current, member.client)})
+        elif envelope.kind == "working" and current.initial:
+            self._note_progress(current, member, read_number(envelope.values, "passes", int))
         else:
             # its weight in the mean is what it said when it came, which `prunefl status` shows
             current.replies[member.client] = replace(
@@ -232,7 +221,16 @@ class FlowerEngine:
                 held_out=member.held_out,
             )
 
-    def _can_finish(self, current: _Round, late: bool) -> bool:
+    def _note_progress(self, current: Round, member: Member, passes: int) -> None:
+        """Take note of how far a client is that prunes first, and have it go on, unless it was given up."""
+        most = self._terms.initial_passes
+        if not 0 <= passes <= most:
+            raise EnvelopeError(f"it says that it has done {passes} passes, must be between 0 and {most}")
+        current.note_passes(member.client, passes, time.monotonic())
+        if member.client not in current.given_up:
+            self._send(current, {member.client: seal(Envelope("go_on", {"run": self._terms.run}))})
+
+    def _can_finish(self, current: Round, late: bool) -> bool:
         """Return whether the round can be finished: all have answered that we wait for, or time is up."""
         if len(current.replies) < self._terms.need(len(current.orders)):
             return False
@@ -246,14 +244,14 @@ class FlowerEngine:
         working = member.online and bool(member.message) and not member.overdue
         return working or (self._membership.is_joining(member) and not member.overdue)
 
-    def _mark_overdue(self, current: _Round) -> None:
+    def _mark_overdue(self, current: Round) -> None:
         for client in current.orders:
             member = self._membership.members[client]
             if member.message and client not in current.replies and not member.overdue:
                 member.overdue = True
                 self.refuse(client, f"no answer in {current.name}")
 
-    def _describe_waiting(self, current: _Round) -> str:
+    def _describe_waiting(self, current: Round) -> str:
         missing = ", ".join(str(client) for client in current.orders if client not in current.replies)
         return (
             f"{current.name}: {len(current.replies)} of {len(current.orders)} updates, "

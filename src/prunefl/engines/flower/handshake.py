@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prunefl.config import Config
+from prunefl.config.optimiser import PLAIN_AVERAGE
+from prunefl.config.sections import TimeSettings
+from prunefl.config.server import ServerSettings
 from prunefl.core.network import Template
 from prunefl.system.version import VERSION
 from prunefl.wire.format import VERSION as WIRE_VERSION
@@ -22,6 +25,23 @@ def with_task(config: Config, federation: "Federation") -> Config:
     """Return the config as clients get it: it says classes, shape and number of clients, whatever the server's did."""
     classes, shape, clients = federation.names, federation.input_shape, len(federation.clients)
     return replace(config, data=replace(config.data, classes=classes, shape=shape, clients=clients))
+
+
+def without_servers_own(config: Config) -> Config:
+    """Return the config without what is the server's own affair: its folders, devices, terms and loggers."""
+    data, server = config.data, config.server
+    # whether there is a test set decides how a share is cut; where it lies does not
+    own_data = replace(data, dir="", cache="", test=data.test and "at the server")
+    return replace(
+        config,
+        run=replace(config.run, loggers=()),
+        data=own_data,
+        pruning=replace(config.pruning, masks=""),
+        time=TimeSettings(),
+        server=ServerSettings(clients=server.clients, deadline=server.deadline),
+        server_optimiser=PLAIN_AVERAGE,
+        fleet=(),
+    )
 
 
 def collect_facts(template: Template) -> Facts:

@@ -14,7 +14,7 @@ from prunefl.data.mine import Brought, bring, bring_by_function, content_digest,
 from prunefl.data.sources import AT_CLIENTS, PUBLISHED
 from prunefl.data.task import Task
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_atomically
+from prunefl.system.files import write_private
 
 FILE = "data.json"
 """In a client's state: which run it joined, with which samples."""
@@ -162,4 +162,4 @@ def refuse_changed_data(folder: Path, run: str, samples: Samples) -> None:
             f"the data has changed since this client joined run {run} ({then.get('samples')} samples then, "
             f"{len(samples)} now): put it back, or delete {folder} to join anew with what is there now"
         )
-    write_atomically(path, json.dumps(now).encode())
+    write_private(path, json.dumps(now).encode())

@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from prunefl import config as settings
 from prunefl.config import Config
@@ -46,6 +47,7 @@ class WorkerOptions:
         keys: its folder that `prunefl keys` made; without it messages are not signed.
         limits: what it lets a server ask of it.
         tell_classes: whether the server is told how many samples of each class there are, beside how many in all.
+        resident: whether this process is there for more than one message.
     """
 
     folder: Path
@@ -57,6 +59,7 @@ class WorkerOptions:
     keys: Path | None = None
     limits: Limits = field(default_factory=Limits)
     tell_classes: bool = True
+    resident: bool = True
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         plan_text: the network as a plan; "": this client builds it, by the name in the config, and torch trains it.
     """
     try:
-        config = settings.from_tables(tomllib.loads(config_text))
+        config = settings.from_tables(_parse(config_text))
         if ANYTHING not in options.allowed:
             config = restrict_config(config, options, planned=bool(plan_text))
         _refuse_number(options.client, config)
@@ -104,7 +107,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         refuse_changed_data(options.folder, run, brought.samples)
         network = plan_network(plan_text, config) if plan_text else load_network(config)
         method = build_method(config)
-    except (PruneFLError, tomllib.TOMLDecodeError, OSError, MemoryError) as error:
+    except (PruneFLError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
     measured = read_measured(options.folder, run)
     backend = make_backend(network, config, measured)
@@ -115,6 +118,13 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
     by_class = count_labels(brought.samples, len(config.data.classes))
     notes = _describe_data(brought, config)
     return Session(run, client, store, facts, measured, watch, notes, by_class)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PruneFLError(f"the server's config is not valid TOML: {error}") from None
 
 
 def _refuse_number(client: int, config: Config) -> None:

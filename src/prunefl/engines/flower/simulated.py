@@ -19,7 +19,7 @@ def answer_here(data: bytes, context: Context) -> bytes:
         folder = Path(text)
         _unpack(context, folder)
         number = int(context.node_config["partition-id"])
-        options = WorkerOptions(folder, number, share=Share(number), allowed=(ANYTHING,))
+        options = WorkerOptions(folder, number, share=Share(number), allowed=(ANYTHING,), resident=False)
         answer = Worker(options, lambda words: None).answer(data)
         _pack(context, folder)
     return answer

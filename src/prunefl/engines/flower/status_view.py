@@ -3,11 +3,11 @@
 import hashlib
 import hmac
 import http.client
-import json
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prunefl.engines.flower.status import MAX_BYTES, parse_status
 from prunefl.system.errors import PruneFLError
 
 # keys are read by `prunefl client`, which waits for no Flower
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 PATH = "/prunefl/status"
 HEADER = "prunefl-token"
-MAX_BYTES = 16 << 20
-"""A status has a few hundred bytes a client."""
-
 SECONDS = 10.0
 
 
@@ -82,7 +79,7 @@ def fetch_status(server: str, folder: Path) -> dict[str, Any]:
     try:
         line.request("GET", PATH, headers={HEADER: token})
         answer = line.getresponse()
-        body = answer.read(MAX_BYTES)
+        body = answer.read(MAX_BYTES + 1)
     except ssl.SSLCertVerificationError as error:
         raise PruneFLError(explain_certificate_error(host, port, error)) from None
     except (OSError, http.client.HTTPException) as error:
@@ -101,10 +98,4 @@ def _understand(server: str, folder: Path, status: int, body: bytes) -> dict[str
     }
     if status != 200:
         raise PruneFLError(f"{server} {reasons.get(status, f'answers with HTTP status {status}')}")
-    try:
-        content = json.loads(body)
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise PruneFLError(f"{server} sent what is not a status; are both of the same version?")
-    return content
+    return parse_status(body, server)

@@ -13,6 +13,7 @@ from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
 from prunefl.engines.flower.identity import read_identity
 from prunefl.engines.flower.limits import check_order, limit_memory, limit_seconds, read_limits
+from prunefl.engines.flower.long_work import LongWork, choose_report_seconds
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal, add_steps, save_personal
 from prunefl.engines.flower.processes import REFUSAL, REFUSED
@@ -47,6 +48,7 @@ class Worker:
         keys = options.keys
         self._identity = read_identity(options.client, keys, options.folder) if keys else None
         self._session: Session | None = None
+        self._long: LongWork | None = None
         self._kept, self._kept_plan = options.folder / "run.toml", options.folder / "plan.json"
         self.ended, self.refusal = False, ""
         self._reopen_session()
@@ -88,6 +90,7 @@ class Worker:
         handlers = {
             "hello": self._join_run,
             "order": self._follow_order,
+            "go_on": self._go_on,
             "end": self._end_run,
             "refused": self._leave_run,
         }
@@ -131,17 +134,50 @@ class Worker:
             raise SessionError(str(error)) from None
         order = decode_order(envelope, session.client.method)
         check_order(order, self.options.limits)
+        if self._long is not None:
+            self._long.stop()
+            self._long = None
+        if not order.round and not isinstance(order.work, EvaluationWork):
+            before = session.store.before(order.round)
+            self._long = LongWork(order, session.client, before, self.options.limits.seconds)
+            return self._report_progress(session, self._long)
         try:
             with limit_seconds(self.options.limits):
                 reply = self._train_or_evaluate(session, order)
         except WireError as error:
-            if error.reason != "digest":
-                raise
-            self._say(f"round {order.round}: {error}; asking for the whole state")
-            return Envelope("state_wanted")
+            return self._want_state(order, error)
+        return self._reply(session, order, reply)
+
+    def _reply(self, session: Session, order: Order, reply: Reply) -> Envelope:
         write_measured(self.options.folder, session.measured, session.run)
         self._say(_describe(order, reply))
         return encode_reply(reply)
+
+    def _want_state(self, order: Order, error: WireError) -> Envelope:
+        """Return the wish for the whole state where it is that which is lacking."""
+        if error.reason != "digest":
+            raise error
+        self._say(f"round {order.round}: {error}; asking for the whole state")
+        return Envelope("state_wanted")
+
+    def _go_on(self, envelope: Envelope) -> Envelope:
+        """Say how far the long work is, or give what came of it; without any, ask for its order."""
+        session = self._session
+        if self._long is None or session is None or session.run != read_run(envelope.values):
+            return Envelope("state_wanted")
+        return self._report_progress(session, self._long)
+
+    def _report_progress(self, session: Session, long: LongWork) -> Envelope:
+        wait = choose_report_seconds(session.client.config.server.deadline) if self.options.resident else None
+        if not long.is_done(wait):
+            return Envelope("working", {"passes": long.passes})
+        self._long = None
+        try:
+            reply, after = long.result()
+        except WireError as error:
+            return self._want_state(long.order, error)
+        session.store.save(long.order.round, after)
+        return self._reply(session, long.order, reply)
 
     def _train_or_evaluate(self, session: Session, order: Order) -> Reply:
         """Return the reply to an order; training leaves a state behind, evaluation perhaps a personal model."""
