@@ -8,19 +8,34 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from prunefl.core.network import Network
 from prunefl.local import Batch
+from prunefl.local.torch_backend.network import network_of
+from prunefl.models.transformer import Block
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.Hardswish, nn.Hardsigmoid, nn.Sigmoid, nn.GELU)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A network with the shape of its samples."""
+    """A network with the shape of its samples; of tokens, how many kinds there are."""
 
     module: nn.Module
     input_shape: tuple[int, ...]
     classes: int
     seed: int
+    kinds: int = 0
+
+    @property
+    def network(self) -> Network:
+        """What the core knows of it; all its layers can be pruned."""
+        example = np.zeros((1, *self.input_shape), np.int64) if self.kinds else None
+        return network_of(self.module, self.input_shape, self.classes, (), example)
+
+    @property
+    def fewest(self) -> int:
+        """How many samples a batch needs: BatchNorm cannot train on one."""
+        return 1 + any(isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d) for layer in self.module.modules())
 
 
 class Excited(nn.Module):
@@ -53,12 +68,63 @@ class Joined(nn.Module):
         return self.after(joined)  # type: ignore[no-any-return]
 
 
+class Encoder(nn.Module):
+    """Tokens of a text or of an image through blocks of attention; the mean of them is classified."""
+
+    def __init__(
+        self, cut: nn.Module, tokens: int, width: int, blocks: list[nn.Module], classes: int
+    ) -> None:
+        super().__init__()
+        self.cut, self.places = cut, nn.Parameter(torch.randn(1, tokens, width))
+        self.blocks, self.out = nn.Sequential(*blocks), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.cut(x)
+        if isinstance(self.cut, nn.Conv2d):
+            tokens = tokens.flatten(2).transpose(1, 2)
+        return self.out(self.blocks(tokens + self.places).mean(1))  # type: ignore[no-any-return]
+
+
+class Apart(nn.Module):
+    """Attention whose queries, keys and values are layers apart."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        ]
+        mixed = nn.functional.scaled_dot_product_attention(*parts)
+        return x + mixed.transpose(1, 2).flatten(2)
+
+
+def _encoder(draw: Any, classes: int, seed: int) -> Drawn:
+    heads = draw(st.integers(1, 3))
+    width = heads * draw(st.integers(1, 9))
+    causal, apart = draw(st.booleans()), draw(st.booleans())
+    blocks: list[nn.Module] = [Apart(width, heads)] if apart else [Block(width, heads, causal)]
+    blocks += [nn.LayerNorm(width)] if draw(st.booleans()) else []
+    if draw(st.booleans()):
+        tokens, kinds = draw(st.integers(1, 11)), draw(st.integers(1, 9))
+        model = Encoder(nn.Embedding(kinds, width), tokens, width, blocks, classes)
+        return Drawn(_stirred(model), (tokens,), classes, seed, kinds)
+    size, patch, channels = draw(st.integers(3, 9)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    model = Encoder(nn.Conv2d(channels, width, patch, patch), (size // patch) ** 2, width, blocks, classes)
+    return Drawn(_stirred(model), (channels, size, size), classes, seed)
+
+
 @st.composite
 def drawn_network(draw: Any) -> Drawn:
     """A network for small images, or for rows of features."""
     seed, classes = draw(st.integers(0, 2**31)), draw(st.integers(2, 7))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if draw(st.integers(0, 3)) == 0:
+            return _encoder(draw, classes, seed)
         if draw(st.booleans()):
             features = draw(st.integers(1, 40))
             return Drawn(_stirred(nn.Sequential(*_tail(draw, features, classes))), (features,), classes, seed)
@@ -73,9 +139,9 @@ def drawn_network(draw: Any) -> Drawn:
 
 
 def _stirred(model: nn.Module) -> nn.Module:
-    """Return the model with BatchNorm as in use: a pruned channel, which is constant, must not be blown up."""
+    """Return the model with normalisation as in use: a pruned channel, which is constant, must not be blown up."""
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             module.eps = 0.1
             nn.init.normal_(module.weight)
             nn.init.normal_(module.bias)
@@ -87,8 +153,7 @@ def _tail(draw: Any, features: int, classes: int) -> list[nn.Module]:
     for _ in range(draw(st.integers(0, 2))):
         width = draw(st.integers(1, 24))
         layers.append(nn.Linear(features, width, bias=draw(st.booleans())))
-        if draw(st.booleans()):
-            layers.append(nn.BatchNorm1d(width))
+        layers += draw(st.sampled_from([[], [nn.BatchNorm1d(width)], [nn.LayerNorm(width)]]))
         if draw(st.booleans()):
             layers.append(draw(st.sampled_from(ACTIVATIONS))())
         features = width
@@ -103,8 +168,8 @@ def _conv(draw: Any, at: tuple[int, ...], width: int, same: bool = False) -> nn.
     kernel = min(kernel, *(side + 2 * padding for side in at[1:])) if not same else kernel
     conv = nn.Conv2d(channels, width, kernel, stride, padding, groups=groups, bias=draw(st.booleans()))
     layers: list[nn.Module] = [conv]
-    if draw(st.booleans()):
-        layers.append(nn.BatchNorm2d(width))
+    groups = draw(st.sampled_from([each for each in range(1, width + 1) if width % each == 0]))
+    layers += draw(st.sampled_from([[], [nn.BatchNorm2d(width)], [nn.GroupNorm(groups, width)]]))
     return nn.Sequential(*layers)
 
 
@@ -136,11 +201,13 @@ def _block(draw: Any, at: tuple[int, ...]) -> nn.Module:
 
 def random_batches(drawn: Drawn, batch: int, count: int = 2) -> list[Batch]:
     """Return mini-batches of noise."""
-    source = np.random.default_rng(drawn.seed)
-    return [
-        (
-            source.standard_normal((batch, *drawn.input_shape), np.float32),
-            source.integers(0, drawn.classes, batch),
+    source, shape = np.random.default_rng(drawn.seed), (batch, *drawn.input_shape)
+    batches = []
+    for _ in range(count):
+        inputs = (
+            source.integers(0, drawn.kinds, shape)
+            if drawn.kinds
+            else source.standard_normal(shape, np.float32)
         )
-        for _ in range(count)
-    ]
+        batches.append((inputs, source.integers(0, drawn.classes, batch)))
+    return batches

@@ -1,6 +1,7 @@
 // The executor in Python: arrays are checked here, the plan by prunefl.local.native.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -94,11 +95,28 @@ std::pair<int64_t, double> evaluate(Executor& self, const Inputs& x, const Label
     return {found.right, found.loss};
 }
 
-nb::ndarray<nb::numpy, float, nb::ndim<1>> store(const Executor& self, int tensor) {
-    auto* values = new std::vector<float>(self.size(tensor));
+using Made = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+
+template <class Fill>
+Made made(int64_t size, Fill fill) {
+    auto* values = new std::vector<float>(size);
     const nb::capsule owner(values, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
-    self.store(tensor, values->data());
+    fill(values->data());
     return {values->data(), {values->size()}, owner};
+}
+
+Made store(const Executor& self, int tensor) {
+    return made(self.size(tensor), [&](float* values) { self.store(tensor, values); });
+}
+
+void check_memory(const Executor& self, int which, int tensor, int64_t size) {
+    require(which >= 0 && which < 3, "an optimiser has no such memory");
+    require(size == self.size(tensor), "a memory of another size");
+}
+
+Made recall(const Executor& self, int which, int tensor) {
+    check_memory(self, which, tensor, self.size(tensor));
+    return made(self.size(tensor), [&](float* values) { self.recall(which, tensor, values); });
 }
 
 }  // namespace
@@ -125,6 +143,27 @@ void bind_executor(nb::module_& m) {
              })
         .def("differentiate", &differentiate)
         .def("update", &Executor::update, nb::call_guard<Unlocked>())
+        .def("remember",
+             [](Executor& self, int which, int tensor, const Floats& values) {
+                 check_memory(self, which, tensor, static_cast<int64_t>(values.size()));
+                 self.remember(which, tensor, values.data());
+             })
+        .def("recall", &recall)
+        .def("forget", &Executor::forget)
+        .def("pull", &Executor::pull, nb::call_guard<Unlocked>())
+        .def("squared_norm", &Executor::squared_norm, nb::call_guard<Unlocked>())
+        .def("update_by_sgd",
+             [](Executor& self, const std::tuple<float, float, float, float, bool>& rule, int threads) {
+                 const auto& [rate, momentum, decay, scale, nesterov] = rule;
+                 const Unlocked unlocked;
+                 self.update_by_sgd({rate, momentum, decay, scale, nesterov}, threads);
+             })
+        .def("update_by_adam",
+             [](Executor& self, const std::array<float, 9>& rule, int threads) {
+                 const auto& [rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale] = rule;
+                 const Unlocked unlocked;
+                 self.update_by_adam({rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale}, threads);
+             })
         .def("evaluate", &evaluate)
         .def_prop_ro("num_bytes", &Executor::num_bytes);
 }

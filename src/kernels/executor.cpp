@@ -85,6 +85,7 @@ void Executor::set_mask(int tensor, const uint8_t* live) {
     p.value.shrink_to_fit();
     p.gradient.assign(size, 0.f);
     p.gradient.shrink_to_fit();
+    for (auto& kept : p.memory) kept.clear();
     programs_.clear();
 }
 
@@ -112,18 +113,21 @@ void Executor::load(int tensor, const float* values) {
     arrange(parameters_[tensor], values, parameters_[tensor].value.data());
 }
 
-void Executor::store(int tensor, float* values) const {
-    const Parameter& p = parameters_[tensor];
+void Executor::collect(const Parameter& p, const std::vector<float>& from, float* values) {
     if (p.dense()) {
-        for (int64_t i = 0, size = p.value.size(); i < size; i++)
-            if (p.live[i / 8] >> i % 8 & 1) *values++ = p.value[i];
+        for (int64_t i = 0, size = from.size(); i < size; i++)
+            if (p.live[i / 8] >> i % 8 & 1) *values++ = from[i];
     } else if (p.conv) {
-        p.conv->to_row_major(p.value.data(), values);
+        p.conv->to_row_major(from.data(), values);
     } else if (p.linear) {
-        p.linear->to_row_major(p.value.data(), values);
+        p.linear->to_row_major(from.data(), values);
     } else {
-        std::copy(p.value.begin(), p.value.end(), values);
+        std::copy(from.begin(), from.end(), values);
     }
+}
+
+void Executor::store(int tensor, float* values) const {
+    collect(parameters_[tensor], parameters_[tensor].value, values);
 }
 
 void Executor::add_gradient(int tensor, const float* values) {

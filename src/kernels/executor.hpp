@@ -31,12 +31,24 @@ public:
     // Leave the gradients of a batch in the parameters; totals are added to.
     Outcome differentiate(const float* x, const int64_t* labels, int batch, const Draw& draw, int threads);
     void update(float rate, int threads);
+    // Moments and anchor of a tensor, in the order of `load`; they go where its mask changes. Those not given are zero.
+    void remember(int which, int tensor, const float* values);
+    void recall(int which, int tensor, float* values) const;
+    void forget();
+    // Steps with a memory; first the pull towards the anchors, where there are any.
+    void pull(float strength, int threads);
+    double squared_norm(int threads);
+    void update_by_sgd(const SgdRule& rule, int threads);
+    void update_by_adam(const AdamRule& rule, int threads);
     // As in use, some samples at a time.
     Outcome evaluate(const float* x, const int64_t* labels, int batch, int threads);
     int64_t num_bytes() const;
 
 private:
     static void arrange(const Parameter& p, const float* values, float* to);
+    static void collect(const Parameter& p, const std::vector<float>& from, float* values);
+    template <class Work>
+    void each_trained(Work work);
     Program& program_for(const Pass& pass);
     Outcome judge(const float* logits, const int64_t* labels, int batch, float* gradient) const;
     const Operation& reader_of(int tensor) const;

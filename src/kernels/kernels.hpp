@@ -58,6 +58,14 @@ struct Kernels {
                              int threads);
     void (*multiply_backward)(const Placed<const float>& dy, const Placed<const float>& b, const Gift& da, int threads);
     void (*drop)(const Placed<const float>& x, const Dropping&, const Gift& y, int threads);
+    void (*sample_norm_forward)(const Placed<const float>& x, const SampleNorm&, const Placed<float>& y, int threads);
+    void (*sample_norm_backward)(const Placed<const float>& x, const Placed<const float>& dy, const SampleNorm&,
+                                 const Gift& dx, int threads);
+    // p: the probabilities, heads x tokens x tokens x batch; scratch: for each thread two rows of batch floats.
+    void (*attend_forward)(const Attention&, const float* x, float* p, float* y, float* scratch, int threads);
+    // scratch: for each thread tokens x tokens x batch floats, and batch.
+    void (*attend_backward)(const Attention&, const float* x, const float* p, const float* dy, float* dx, float* scratch,
+                            int threads);
     void (*dense_forward)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y,
                           const float* bias, bool relu, int threads);
     void (*dense_conv_gradient)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,

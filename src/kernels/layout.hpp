@@ -104,13 +104,25 @@ static void transpose(const float* from, ptrdiff_t from_row, float* to, ptrdiff_
     });
 }
 
-// A row of scratch that a task may use for copies.
+// A row of scratch that a task may use for copies. A thread keeps its rows for the next task: few are in use at once.
 struct RowCopy {
+    static constexpr int MOST = 8;
     float* data;
-    explicit RowCopy(const Layout& at)
-        : data(static_cast<float*>(__builtin_malloc(sizeof(float) * (at.width + 1) * at.batch))) {}
-    ~RowCopy() { __builtin_free(data); }
+    explicit RowCopy(const Layout& at) {
+        std::vector<float>& row = rows[used++];
+        const size_t size = static_cast<size_t>(at.width + 1) * at.batch;
+        if (row.size() < size) row.resize(size);
+        data = row.data();
+    }
+    RowCopy(const RowCopy&) = delete;
+    ~RowCopy() { used--; }
+
+private:
+    static thread_local std::vector<float> rows[MOST];
+    static thread_local int used;
 };
+thread_local std::vector<float> RowCopy::rows[RowCopy::MOST];
+thread_local int RowCopy::used = 0;
 
 // From torch's contiguous (batch, channels, height, width).
 static void from_torch(const float* x, const Placed<float>& to, int threads) {

@@ -189,8 +189,9 @@ INLINE void full_gradient_rows(const float* x, ptrdiff_t x_stride, int inputs, c
         }
 }
 
-static void linear_full_gradient(const float* x, ptrdiff_t x_stride, int inputs, const float* dy, ptrdiff_t y_stride,
-                                 int outputs, int batch, Total total, int threads) {
+[[maybe_unused]] static void linear_full_gradient(const float* x, ptrdiff_t x_stride, int inputs, const float* dy,
+                                                  ptrdiff_t y_stride, int outputs, int batch, Total total,
+                                                  int threads) {
     constexpr int ROWS = 5;
     const int groups = (outputs + ROWS - 1) / ROWS;
     run_tasks(groups, threads, [&](int task) {

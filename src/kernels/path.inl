@@ -20,6 +20,8 @@ namespace {
 #include "layout.hpp"
 #include "pool.hpp"
 #include "blend.hpp"
+#include "sample_norm.hpp"
+#include "attend.hpp"
 #include "dense.hpp"
 #include "spread.hpp"
 #include "update.hpp"
@@ -59,6 +61,10 @@ const Kernels PRUNEFL_PATH{PRUNEFL_NAME,
                            multiply_forward,
                            multiply_backward,
                            drop,
+                           sample_norm_forward,
+                           sample_norm_backward,
+                           attend_forward,
+                           attend_backward,
                            dense_forward,
                            dense_conv_gradient,
                            dense_linear_backward,

@@ -38,6 +38,7 @@ struct Parameter {
     std::vector<uint8_t> live;  // of a weight that computes densely: a bit each, the first in the lowest
     bool trained = false;
     bool dense() const { return !live.empty(); }
+    std::vector<float> memory[3];  // what the optimiser remembers: up to two moments, and the anchor that it pulls to
     Total total{nullptr, false};  // where its gradient at all positions is added meanwhile
 };
 typedef std::vector<Parameter> Parameters;

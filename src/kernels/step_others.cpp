@@ -160,6 +160,9 @@ std::unique_ptr<Step> make_step(const Operation& op, int index, const Program& p
     if (op.kind == "conv") return make_conv(op, index, program, parameters);
     if (op.kind == "linear") return make_linear(op, index, program, parameters);
     if (op.kind == "blend") return make_blend(op, index, program, parameters);
+    if (op.kind == "sample_norm") return make_sample_norm(op, index, program, parameters);
+    if (op.kind == "embedding" || op.kind == "places" || op.kind == "attention")
+        return make_tokens(op, index, program, parameters);
     if (op.kind == "max_pool") return std::make_unique<MaxPoolStep>(op, index);
     if (op.kind == "average_pool") return std::make_unique<AveragePoolStep>(op, index);
     if (op.kind == "multiply") return std::make_unique<MultiplyStep>(op, index, program);

@@ -102,6 +102,26 @@ struct Norm {
 // Rows of scratch that a thread needs beside a channel, for rows that do not lie in one piece.
 constexpr int COPIED_ROWS = 4;
 
+// GroupNorm (`by_pixel` false) or LayerNorm (true, one group) of one pass; sums: two a statistic.
+struct SampleNorm {
+    const float *weight, *bias;
+    float *mean, *inverse;
+    float *weight_gradient, *bias_gradient;
+    double* sums;
+    float epsilon;
+    int groups;
+    bool by_pixel;
+};
+
+// Softmax attention: queries, keys and values are channels of one tensor of (3 width, tokens, batch).
+struct Attention {
+    int width, heads, tokens, batch;
+    bool causal;
+    int head_width() const { return width / heads; }
+    ptrdiff_t channel() const { return static_cast<ptrdiff_t>(tokens) * batch; }
+    float scale() const { return 1.f / __builtin_sqrtf(static_cast<float>(head_width())); }
+};
+
 // Where a gradient goes; the first of several is written, the others are added. Without data: nowhere.
 struct Gift {
     Placed<float> to;

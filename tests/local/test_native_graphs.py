@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("every_path")
 
 
 def native(network: Network, threads: int = 1) -> NativeBackend:
-    plan = compile_plan(network.module, network.template, network.input_shape)
+    plan = compile_plan(network.module, network.template, network.input_shape, network.example is not None)
     # through the format: what a client gets
     return NativeBackend(decode_plan(encode_plan(plan)), "cross_entropy", threads)
 
@@ -46,15 +46,15 @@ DRAWN = settings(deadline=None, max_examples=15, suppress_health_check=list(Heal
 @DRAWN
 @given(
     drawn=drawn_network(),
-    batch=st.integers(2, 67),
+    batch=st.integers(1, 67),
     density=st.sampled_from([0.0, 0.1, 0.7, 1.0]),
     threads=st.sampled_from([1, 2]),
 )
 def test_a_drawn_network_trains_as_dense_autograd_does(
     drawn: Drawn, batch: int, density: float, threads: int
 ) -> None:
-    network = network_of(drawn.module, drawn.input_shape, drawn.classes, exclude=())
-    state, batches = pruned(network, density, drawn.seed), random_batches(drawn, batch)
+    network = drawn.network
+    state, batches = pruned(network, density, drawn.seed), random_batches(drawn, max(batch, drawn.fewest))
     backend, sums = native(network, threads), empty_sums(network.template.parameters)
     backend.load(state)
     expected, _ = gradient_densely(drawn.module, state, batches)
@@ -70,7 +70,7 @@ def test_a_drawn_network_trains_as_dense_autograd_does(
 @DRAWN
 @given(drawn=drawn_network(), batch=st.integers(1, 67), density=st.sampled_from([0.1, 1.0]))
 def test_a_drawn_network_evaluates_as_dense_torch_does(drawn: Drawn, batch: int, density: float) -> None:
-    network = network_of(drawn.module, drawn.input_shape, drawn.classes, exclude=())
+    network = drawn.network
     state, (inputs, labels) = pruned(network, density, drawn.seed), random_batches(drawn, batch)[0]
     backend = native(network)
     backend.load(state)

@@ -1,5 +1,7 @@
 """Optimisers on live weights against torch.optim: on all weights, and on masks against dense torch that re-masks."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,11 @@ from prunefl import data
 from prunefl.config.optimiser import OptimiserSettings
 from prunefl.core.masks import Masks
 from prunefl.core.state import SparseState
-from prunefl.local import Batch
+from prunefl.local import Backend, Batch
+from prunefl.local.native.backend import NativeBackend
 from prunefl.local.torch_backend.adam import make_optimiser
 from prunefl.local.torch_backend.backend import TorchBackend
+from prunefl.local.torch_backend.compile import compile_plan
 from tasks import BATCH_SHAPE, Usual, random_masks, same_bits, small_data, small_network
 
 NETWORK = small_network()
@@ -46,8 +50,20 @@ def batches(count: int) -> list[Batch]:
     return [samples.batch(np.arange(20 * k, 20 * (k + 1))) for k in range(count)]
 
 
-def a_backend(settings: OptimiserSettings) -> TorchBackend:
-    return TorchBackend(NETWORK.module, NETWORK.template, "cross_entropy", BATCH_SHAPE, Usual(), settings)
+Make = Callable[[OptimiserSettings], Backend]
+
+
+@pytest.fixture(params=["torch", "native"])
+def a_backend(request: pytest.FixtureRequest) -> Make:
+    """What makes either backend with an optimiser."""
+    plan = compile_plan(NETWORK.module, NETWORK.template, NETWORK.input_shape)
+
+    def make(settings: OptimiserSettings) -> Backend:
+        if request.param == "native":
+            return NativeBackend(plan, "cross_entropy", 1, settings)
+        return TorchBackend(NETWORK.module, NETWORK.template, "cross_entropy", BATCH_SHAPE, Usual(), settings)
+
+    return make
 
 
 def mixed_masks(seed: int = 5) -> Masks:
@@ -120,7 +136,7 @@ def test_a_hundred_steps_are_torchs_to_a_millionth(name: str, kind: str, rng: np
 
 @pytest.mark.usefixtures("every_path")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_steps_under_masks_are_those_of_dense_torch_that_masks_again(name: str) -> None:
+def test_steps_under_masks_are_those_of_dense_torch_that_masks_again(a_backend: Make, name: str) -> None:
     state = NETWORK.first.remask(mixed_masks())
     backend, rate = a_backend(SETTINGS[name]), 0.05 if SETTINGS[name].name == "sgd" else 0.003
     backend.begin()
@@ -133,7 +149,9 @@ def test_steps_under_masks_are_those_of_dense_torch_that_masks_again(name: str) 
 
 
 @pytest.mark.parametrize("name", REMEMBERING)
-def test_moments_follow_the_masks_survivors_keep_them_and_new_weights_have_none(name: str) -> None:
+def test_moments_follow_the_masks_survivors_keep_them_and_new_weights_have_none(
+    a_backend: Make, name: str
+) -> None:
     """As initial pruning does it: steps, other masks, steps."""
     settings, rate = SETTINGS[name], 0.05 if SETTINGS[name].name == "sgd" else 0.003
     before, after = mixed_masks(), random_masks(NETWORK, 0.5)
@@ -152,7 +170,9 @@ def test_moments_follow_the_masks_survivors_keep_them_and_new_weights_have_none(
     assert_close(dense(backend.state()), expected, atol=1e-4)
 
 
-def test_a_client_that_begins_anew_remembers_nothing_and_one_that_goes_on_takes_the_same_steps() -> None:
+def test_a_client_that_begins_anew_remembers_nothing_and_one_that_goes_on_takes_the_same_steps(
+    a_backend: Make,
+) -> None:
     settings, state = SETTINGS["adamw"], NETWORK.first.remask(mixed_masks())
     backend, given = a_backend(settings), batches(6)
     backend.begin()
@@ -174,7 +194,7 @@ def test_a_client_that_begins_anew_remembers_nothing_and_one_that_goes_on_takes_
 
 @pytest.mark.usefixtures("every_path")
 @pytest.mark.parametrize("clip", [0.05, 1e6])
-def test_clipping_is_torchs_on_the_live_gradient(clip: float) -> None:
+def test_clipping_is_torchs_on_the_live_gradient(a_backend: Make, clip: float) -> None:
     state = NETWORK.first.remask(mixed_masks())
     backend, given = a_backend(OptimiserSettings(momentum=0.9, clip_norm=clip)), batches(4)
     backend.begin()
@@ -185,7 +205,7 @@ def test_clipping_is_torchs_on_the_live_gradient(clip: float) -> None:
 
 
 @pytest.mark.usefixtures("every_path")
-def test_fedprox_pulls_as_a_term_of_the_loss_does() -> None:
+def test_fedprox_pulls_as_a_term_of_the_loss_does(a_backend: Make) -> None:
     state = NETWORK.first.remask(mixed_masks())
     given = batches(5)
     backend = a_backend(OptimiserSettings(proximal=0.7))

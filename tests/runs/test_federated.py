@@ -35,7 +35,7 @@ CONFIG = {
     "initial": {"samples": 60, "interval": 2, "max_passes": 6},
 }
 VARIANTS = {
-    "prunefl": {},
+    "prunefl": {"run": {"backend": "torch"}},
     "prunefl, all that a client remembers": {
         "importance": {"window": "all"},
         "wire": {"precision": "int8", "importance": "log8"},
@@ -49,7 +49,7 @@ VARIANTS = {
     },
     "prunefl, by plan": {"run": {"backend": "native"}, "evaluation": {"share": 0.2, "personal_steps": 3}},
     "conventional, by plan, with dropout": {
-        "run": {"backend": "auto", "method": "conventional", "rounds": 3},
+        "run": {"backend": "native", "method": "conventional", "rounds": 3},
         "model": {"name": "native_models:convolutional"},
     },
     "feddst": {"run": {"method": "feddst"}, "pruning": {"density": 0.3}},

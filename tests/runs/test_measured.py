@@ -9,7 +9,7 @@ from prunefl.runs import checkpoint
 from prunefl.runs.api import run_config, train
 from tasks import same_bits, small_clients, small_config, small_data, small_model
 
-ERK = {"run": {"method": "erk"}, "pruning": {"density": 0.8}}
+ERK = {"run": {"method": "erk", "backend": "torch"}, "pruning": {"density": 0.8}}
 SPARSE, DENSE = 1.0, 0.0
 """Break-even densities of machines on which all pruned layers compute sparsely, or all such full ones densely."""
 

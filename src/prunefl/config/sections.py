@@ -44,9 +44,9 @@ class RunSettings:
     )
     threads: int = setting(1, "threads that one client computes with", at_least(1), free="to compare")
     backend: str = setting(
-        "torch",
+        "auto",
         "what trains: torch, native (our own kernels by plan, without torch), or auto: native where the network can be "
-        "compiled",
+        "compiled and is faster so; a run's folder says which it was",
         one_of("torch", "native", "auto"),
         free="to compare",
     )

@@ -152,6 +152,7 @@ class Method:
         finds_density: whether it finds its size by itself; in a comparison, methods that need a density take that.
         keeps_limits: which of density_limit and density_target it keeps.
         averages_itself: whether server.aggregate and server.clip_norm would be without effect.
+        prunes: whether the model gets smaller; one that stays whole is trained by what is fastest for it.
         needs_plain_sgd: whether it counts on steps of w − rate·g, as [optimiser] has them by default.
         first_round: 1, or 0 where something comes before the first round.
         works: the kinds of Work that it gives out.
@@ -170,6 +171,7 @@ class Method:
     finds_density: ClassVar[bool] = False
     keeps_limits: ClassVar[tuple[str, ...]] = ()
     averages_itself: ClassVar[bool] = False
+    prunes: ClassVar[bool] = True
     needs_plain_sgd: ClassVar[bool] = False
     works: ClassVar[tuple[type[Work], ...]] = (Work,)
     tied_to_rounds: ClassVar[str] = ""

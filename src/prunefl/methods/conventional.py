@@ -9,3 +9,4 @@ class Conventional(Method):
     name = "conventional"
     label = "Conventional FL"
     colours, dash, place = ("#2f3e55", "#c9d4e6"), "8 4", 1
+    prunes = False

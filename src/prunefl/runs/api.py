@@ -18,13 +18,15 @@ from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
 from prunefl.engines.simulator import Simulator
-from prunefl.local import OnPass, add_plan
+from prunefl.local import OnPass, choose_backend
 from prunefl.local.torch_backend.network import network_of
+from prunefl.methods import build_method
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
 from prunefl.runs.callbacks import OnRecord, Progress, all_told
 from prunefl.runs.probe import check_all_targets, count_classes, example_of, with_fitting_inputs
 from prunefl.runs.records import Record
+from prunefl.runs.resume import as_begun
 from prunefl.runs.runner import Run, execute
 from prunefl.system.errors import PruneFLError
 from prunefl.system.locks import hold
@@ -130,7 +132,9 @@ def _run(
     made = network_of(
         model, federation.input_shape, federation.classes, config.pruning.exclude, example_of(federation)
     )
-    network = add_plan(made, config)
+    begun = as_begun(config, Path(out)) if resume and out is not None else config
+    choice = choose_backend(made, begun, build_method(begun).prunes)
+    network, config = choice.network, choice.config
     setup = prepare(
         network, [len(share) for share in federation.clients], config, federation.cut, dict(measured or {})
     )
@@ -146,8 +150,9 @@ def _run(
             Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
             watched as told,
         ):
-            begun = None if on_begin is None else partial(on_begin, f"{federation.spoken}{_whole(network)}")
-            return execute(setup, engine, federation.test, federation.name, folder, resume, told, begun)
+            words = f"{federation.spoken}{_whole(network)}; {choice.spoken}"
+            tell = None if on_begin is None else partial(on_begin, words)
+            return execute(setup, engine, federation.test, federation.name, folder, resume, told, tell)
 
 
 def _whole(network: Network) -> str:

@@ -25,15 +25,17 @@ from prunefl.engines.flower.server_app import Grid, RunOptions, make_server_app
 from prunefl.engines.flower.signed_mailbox import sign_messages
 from prunefl.engines.flower.status import Status
 from prunefl.engines.flower.supervise import Backoff
-from prunefl.local import add_plan
+from prunefl.local import choose_backend
 from prunefl.local.native import encode_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.local.torch_backend.threads import set_threads
+from prunefl.methods import build_method
 from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.setup import prepare, with_sizes
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
 from prunefl.runs.records import Record
 from prunefl.runs.recovery import Recovery
+from prunefl.runs.resume import as_begun
 from prunefl.runs.runner import execute
 from prunefl.runs.soundness import UnsoundError
 from prunefl.system.errors import PruneFLError
@@ -55,9 +57,11 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")
     model = models.build_configured(config, federation.classes, federation.input_shape)
-    network = add_plan(
-        network_of(model, federation.input_shape, federation.classes, config.pruning.exclude), config
-    )
+    made = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
+    begun = as_begun(config, folder) if resume else config
+    choice = choose_backend(made, begun, build_method(begun).prunes)
+    network, config = choice.network, choice.config
+    say(f"clients train by the {choice.spoken}")
     sizes = [len(share) for share in federation.clients]
     # clients that bring their own data have not said yet how much: enough, until they do
     setup = prepare(network, [size or PLENTY for size in sizes], config, federation.cut)

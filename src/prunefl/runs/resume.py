@@ -42,7 +42,7 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
     records, kept, rounds = folder / "records.jsonl", folder / "config.toml", setup.config.run.rounds
     if records.exists() and not resume:
         raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
-    then = settings.load(kept) if resume and kept.exists() else setup.config
+    then = as_begun(settings.load(kept), folder) if resume and kept.exists() else setup.config
     refuse_other_config(setup.config, then, folder, _also_free(setup.config))
     found = _found(setup, then.run.rounds, folder) if resume else None
     if found is not None:
@@ -60,6 +60,19 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
     extra = found.extra
     _log.info("%s: goes on after round %d of %d", folder, found.state.round, rounds)
     return Opened(found.state, extra["wall"], extra["record_bytes"], extra["live"], tuple(found.complaints))
+
+
+def as_begun(config: Config, folder: Path) -> Config:
+    """Return the config with the backend of the run in the folder, where it leaves that open: it decides bits."""
+    kept, records = folder / "config.toml", folder / "records.jsonl"
+    if config.run.backend != "auto" or not kept.exists():
+        return config
+    backend = settings.read(kept).get("run", {}).get("backend", "auto")
+    if backend == "auto":
+        # before it was settled there, the record said it; before there was a choice, torch trained
+        first = next(iter(read_records(records)), {}) if records.exists() else {}
+        backend = first.get("backend", "torch")
+    return replace(config, run=replace(config.run, backend=backend))
 
 
 def _also_free(config: Config) -> set[str]:

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from prunefl import _kernels
+from prunefl.config.optimiser import PLAIN_SGD, OptimiserSettings
 from prunefl.core import importance
 from prunefl.core.masks import Masks
 from prunefl.core.moments import Moments
@@ -14,7 +15,9 @@ from prunefl.core.objectives import Loss, Tally
 from prunefl.core.state import Array, SparseState
 from prunefl.local.backend import Batch, Penalty, Sums, Trained
 from prunefl.local.native.lower import lower
+from prunefl.local.native.operations import Conv, Linear
 from prunefl.local.native.plan import Plan
+from prunefl.local.native.stepper import NativeStepper
 
 GOLDEN = 0x9E3779B97F4A7C15
 LOSSES = (Loss("cross_entropy"), Loss("onehot_bce"))
@@ -26,7 +29,7 @@ class NativeBackend:
 
     name = "native"
 
-    def __init__(self, plan: Plan, loss: str, threads: int) -> None:
+    def __init__(self, plan: Plan, loss: str, threads: int, optimiser: OptimiserSettings = PLAIN_SGD) -> None:
         lowered, template = lower(plan), plan.template
         self._template, self._threads = template, threads
         self._number = {name: number for number, name in enumerate(template.names)}
@@ -34,9 +37,13 @@ class NativeBackend:
         trained = [name not in template.buffers for name in template.names]
         self._executor = _kernels.Executor(lowered.values, lowered.operations, sizes, trained, loss)
         # weights of layers that are never pruned have all their positions
-        for name, shape in template.shape_of.items():
-            if name not in template.prunable and len(shape) > 1:
-                self._executor.set_mask(self._number[name], np.ones(prod(shape), np.uint8))
+        for node in plan.nodes:
+            if (
+                isinstance(node.operation, Conv | Linear)
+                and (name := node.operation.weight) not in template.prunable
+            ):
+                self._executor.set_mask(self._number[name], np.ones(prod(template.shape_of[name]), np.uint8))
+        self._stepper = NativeStepper(optimiser, self._executor, template)
         self._masks: Masks | None = None
         self._seed = self._draws = 0
 
@@ -45,15 +52,19 @@ class NativeBackend:
         self._seed, self._draws = seed, 0
 
     def begin(self, moments: Moments | None = None, anchor: SparseState | None = None) -> None:
-        """Begin a client's training; plain SGD remembers nothing, and nothing is pulled."""
+        """Begin a client's training: forget the one before, remember these moments."""
+        self._stepper.begin(moments, anchor)
 
     def moments(self) -> Moments:
-        """Return what the optimiser remembers: nothing."""
-        return Moments()
+        """Return a copy of what the optimiser remembers, under the masks of the state."""
+        assert self._masks is not None
+        return self._stepper.moments(self._masks)
 
     def load(self, state: SparseState) -> None:
         """Take over a state; only other masks take time."""
         if state.masks != self._masks:
+            if self._masks is not None:
+                self._stepper.leave(self._masks)
             for name in state.masks:
                 if self._masks is None or not np.array_equal(state.masks[name], self._masks[name]):
                     self._executor.set_mask(self._number[name], state.masks.flat(name))
@@ -72,7 +83,8 @@ class NativeBackend:
     def steps(
         self, batches: Sequence[Batch], rate: float, sums: Sums | None = None, penalty: Penalty | None = None
     ) -> Trained:
-        """Take one SGD step a batch: w − rate·g at live positions, g or g² added to the sums at all."""
+        """Take one step a batch, by default w − rate·g at live positions; g or g² are added to the sums at all."""
+        assert self._masks is not None
         totals, squared = self._totals(sums.arrays if sums else {}), sums is not None and sums.squared
         loss_sum, right, samples = 0.0, 0, 0
         for batch in batches:
@@ -80,7 +92,7 @@ class NativeBackend:
             if penalty is not None:
                 for name, value in penalty(self.state()).items():
                     self._executor.add_gradient(self._number[name], _flat(value))
-            self._executor.update(rate, self._threads)
+            self._stepper.step(self._masks, rate, self._threads)
             loss_sum, right, samples = loss_sum + loss, right + found, samples + len(batch[1])
         return Trained(loss_sum / len(batches), right, samples)
 

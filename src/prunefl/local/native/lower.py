@@ -3,20 +3,28 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from prunefl.core.masks import Shape
 from prunefl.local.native.operations import (
     FUNCTIONS,
     Activation,
     Add,
+    Attention,
     AveragePool,
     BatchNorm,
     Concatenate,
     Conv,
     Dropout,
+    Embedding,
     Flatten,
+    GroupNorm,
+    LayerNorm,
     Linear,
     MaxPool,
+    MeanToken,
     Multiply,
     Operation,
+    Places,
+    Tokens,
 )
 from prunefl.local.native.plan import Plan
 from prunefl.local.native.shapes import pixels
@@ -28,6 +36,9 @@ Group = tuple[int, ...]
 """Numbers of the nodes that are computed together."""
 
 RELU = Activation("relu")
+
+OF_ONE_PIXEL = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+"""The sizes of a convolution that is a linear layer at every pixel."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,10 @@ def _describe(plan: Plan, group: Group) -> tuple[str, list[int], list[float], li
                     sizes += [*pool.kernel, *pool.stride, *pool.padding]
             return "conv", sizes, [], [head.weight, head.bias]
         case Linear():
-            return "linear", [int(RELU in operations)], [], [head.weight, head.bias]
+            relu = int(RELU in operations)
+            if len(plan.shapes[group[0] + 1]) == 2:
+                return "conv", [*OF_ONE_PIXEL, relu], [], [head.weight, head.bias]
+            return "linear", [relu], [], [head.weight, head.bias]
         case BatchNorm() | Add() | Activation():
             functions = [each.function for each in operations if isinstance(each, Activation)]
             sizes = [FUNCTIONS.index((functions or ["none"])[0])]
@@ -147,5 +161,26 @@ def _describe(plan: Plan, group: Group) -> tuple[str, list[int], list[float], li
             return "multiply", [], [], []
         case Concatenate():
             return "concat", [], [], []
-        case Flatten():
+        case Flatten() | Tokens():
             return "view", [], [], []
+        case _:
+            return _describe_tokens(head, plan.shapes[plan.nodes[group[0]].inputs[0]])
+
+
+def _describe_tokens(
+    head: GroupNorm | LayerNorm | Embedding | Places | Attention | MeanToken, shape: Shape
+) -> tuple[str, list[int], list[float], list[str]]:
+    """Return the same of an operation on tokens, or on samples by themselves; `shape` is of what it reads."""
+    match head:
+        case GroupNorm():
+            return "sample_norm", [head.groups, 0], [head.epsilon], [head.weight, head.bias]
+        case LayerNorm():
+            return "sample_norm", [1, 1], [head.epsilon], [head.weight, head.bias]
+        case Embedding():
+            return "embedding", [], [], [head.weight]
+        case Places():
+            return "places", [], [], [head.weight]
+        case Attention():
+            return "attention", [head.heads, int(head.causal)], [], []
+        case MeanToken():
+            return "average_pool", [1, shape[0], 1, shape[0], 0, 0, 0], [], []

@@ -46,6 +46,60 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
+class GroupNorm:
+    """Normalises each group of channels of a sample over its pixels."""
+
+    weight: str
+    bias: str
+    groups: int
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """Normalises the features of a sample, or of each of its tokens."""
+
+    weight: str
+    bias: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Features of each token: the row of the weight that the token numbers."""
+
+    weight: str
+
+
+@dataclass(frozen=True)
+class Places:
+    """Adds a parameter of (tokens, features), or (1, tokens, features), to every sample."""
+
+    weight: str
+
+
+@dataclass(frozen=True)
+class Attention:
+    """softmax(Q·Kᵀ/√d)·V of each head; features are those of the queries, then of the keys, then of the values.
+
+    `causal`: a token does not see those after it.
+    """
+
+    heads: int
+    causal: bool
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """(channels, height, width) as a token for each pixel: (height · width, channels)."""
+
+
+@dataclass(frozen=True)
+class MeanToken:
+    """The mean of a sample's tokens."""
+
+
+@dataclass(frozen=True)
 class Activation:
     """One of FUNCTIONS, element by element."""
 
@@ -64,7 +118,7 @@ class Multiply:
 
 @dataclass(frozen=True)
 class Concatenate:
-    """Channels of one value after those of another."""
+    """Channels, or a token's features, of one value after those of another."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +157,13 @@ Operation: TypeAlias = (
     Conv
     | Linear
     | BatchNorm
+    | GroupNorm
+    | LayerNorm
+    | Embedding
+    | Places
+    | Attention
+    | Tokens
+    | MeanToken
     | Activation
     | Add
     | Multiply
@@ -117,6 +178,13 @@ KINDS: dict[str, type[Operation]] = {
     "conv": Conv,
     "linear": Linear,
     "batch_norm": BatchNorm,
+    "group_norm": GroupNorm,
+    "layer_norm": LayerNorm,
+    "embedding": Embedding,
+    "places": Places,
+    "attention": Attention,
+    "tokens": Tokens,
+    "mean_token": MeanToken,
     "activation": Activation,
     "add": Add,
     "multiply": Multiply,
@@ -138,5 +206,9 @@ def tensors_of(operation: Operation) -> tuple[str, ...]:
             return (operation.weight, operation.bias) if operation.bias else (operation.weight,)
         case BatchNorm():
             return operation.weight, operation.bias, operation.mean, operation.variance
+        case GroupNorm() | LayerNorm():
+            return operation.weight, operation.bias
+        case Embedding() | Places():
+            return (operation.weight,)
         case _:
             return ()

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from prunefl.core.masks import Shape
 from prunefl.core.network import Template
-from prunefl.local.native.operations import NAMES, Operation, tensors_of
+from prunefl.local.native.operations import NAMES, Embedding, Operation, tensors_of
 from prunefl.local.native.shapes import PlanError, infer_shape
 
 MAX_NODES = 10_000
@@ -55,6 +55,10 @@ class Plan:
         for number, node in enumerate(self.nodes):
             if any(not 0 <= value <= number for value in node.inputs):
                 raise PlanError(f"plan: operation {number} reads a value that is not there yet")
+            if isinstance(node.operation, Embedding) and node.inputs != (0,):
+                raise PlanError(
+                    f"plan: operation {number} (embedding): must read the input, which has the tokens"
+                )
             inputs = [found[value] for value in node.inputs]
             try:
                 found.append(infer_shape(node.operation, inputs, self.template))

@@ -9,18 +9,34 @@ from prunefl.local.native.operations import (
     FUNCTIONS,
     Activation,
     Add,
+    Attention,
     AveragePool,
     BatchNorm,
     Concatenate,
     Conv,
     Dropout,
+    Embedding,
     Flatten,
+    GroupNorm,
+    LayerNorm,
     Linear,
     MaxPool,
+    MeanToken,
     Multiply,
     Operation,
+    Places,
+    Tokens,
 )
-from prunefl.system.errors import PruneFLError
+from prunefl.local.native.token_shapes import (
+    PlanError,
+    infer_token_shape,
+)
+from prunefl.local.native.token_shapes import (
+    require as _require,
+)
+from prunefl.local.native.token_shapes import (
+    tensor_shape as _tensor,
+)
 
 MAX_STRIDE = 8
 """Of a convolution: what the kernels can split by."""
@@ -30,10 +46,6 @@ MAX_WINDOW = 254
 
 MAX_REACH = 4096
 """Of a kernel, stride, dilation or padding, in pixels."""
-
-
-class PlanError(PruneFLError):
-    """A plan that cannot be run."""
 
 
 def infer_shape(operation: Operation, inputs: Sequence[Shape], template: Template) -> Shape:
@@ -46,6 +58,10 @@ def infer_shape(operation: Operation, inputs: Sequence[Shape], template: Templat
             return _conv(operation, inputs[0], template)
         case Linear():
             return _linear(operation, inputs[0], template)
+        case GroupNorm() | LayerNorm():
+            return _sample_norm(operation, inputs[0], template)
+        case Embedding() | Places() | Attention() | Tokens() | MeanToken():
+            return infer_token_shape(operation, inputs[0], template)
         case BatchNorm():
             return _batch_norm(operation, inputs[0], template)
         case MaxPool() | AveragePool():
@@ -64,22 +80,10 @@ def infer_shape(operation: Operation, inputs: Sequence[Shape], template: Templat
             return inputs[0]
         case Dropout():
             _require(0.0 <= operation.probability <= 1.0, f"probability {operation.probability}")
+            _require(len(inputs[0]) != 2 or not operation.by_channel, "drops channels of tokens")
             return inputs[0]
         case Flatten():
             return (math.prod(inputs[0]),)
-
-
-def _require(right: bool, what: str) -> None:
-    if not right:
-        raise PlanError(what)
-
-
-def _tensor(template: Template, name: str, dimensions: int) -> Shape:
-    shape = template.shape_of.get(name)
-    _require(shape is not None, f"there is no tensor {name[:80]!r}")
-    assert shape is not None
-    _require(len(shape) == dimensions, f"{name} has shape {shape}, must have {dimensions} dimensions")
-    return shape
 
 
 def _vector(template: Template, name: str, size: int, *, trained: bool) -> None:
@@ -118,20 +122,38 @@ def _conv(conv: Conv, shape: Shape, template: Template) -> Shape:
 
 def _linear(linear: Linear, shape: Shape, template: Template) -> Shape:
     out, features = _tensor(template, linear.weight, 2)
-    _require(shape == (features,), f"reads shape {shape}, must be ({features},)")
+    _require(
+        len(shape) < 3 and shape[-1] == features,
+        f"reads shape {shape}, must be ({features},), or such tokens",
+    )
     _require(linear.weight not in template.buffers, f"{linear.weight} must be trained")
     if linear.bias:
         _vector(template, linear.bias, out, trained=True)
-    return (out,)
+    return *shape[:-1], out
 
 
 def _batch_norm(norm: BatchNorm, shape: Shape, template: Template) -> Shape:
+    _require(len(shape) != 2, f"reads tokens {shape}")
     for name in (norm.weight, norm.bias):
         _vector(template, name, shape[0], trained=True)
     for name in (norm.mean, norm.variance):
         _vector(template, name, shape[0], trained=False)
     _require(0.0 < norm.epsilon <= 1.0, f"epsilon {norm.epsilon}, must be above 0 and at most 1")
     _require(0.0 <= norm.momentum <= 1.0, f"momentum {norm.momentum}, must be between 0 and 1")
+    return shape
+
+
+def _sample_norm(norm: GroupNorm | LayerNorm, shape: Shape, template: Template) -> Shape:
+    by_channel = isinstance(norm, GroupNorm)
+    _require(len(shape) != (2 if by_channel else 3), f"reads shape {shape}")
+    size = shape[0] if by_channel else shape[-1]
+    for name in (norm.weight, norm.bias):
+        _vector(template, name, size, trained=True)
+    _require(0.0 < norm.epsilon <= 1.0, f"epsilon {norm.epsilon}, must be above 0 and at most 1")
+    if isinstance(norm, GroupNorm):
+        _require(
+            1 <= norm.groups <= size and size % norm.groups == 0, f"{norm.groups} groups of {size} channels"
+        )
     return shape
 
 
@@ -162,10 +184,15 @@ def _multiply(one: Shape, other: Shape) -> Shape:
 
 
 def _concatenate(inputs: Sequence[Shape]) -> Shape:
+    if all(len(shape) == 2 and shape[0] == inputs[0][0] for shape in inputs):
+        return inputs[0][0], sum(shape[1] for shape in inputs)
+    _require(len(inputs[0]) != 2, f"joins shapes {tuple(inputs)}")
     _require(all(shape[1:] == inputs[0][1:] for shape in inputs), f"joins shapes {tuple(inputs)}")
     return sum(shape[0] for shape in inputs), *inputs[0][1:]
 
 
 def pixels(shape: Shape) -> tuple[int, int, int]:
-    """Return a value's shape as the executor has it: features are channels of one pixel."""
+    """Return a value's shape as the executor has it: features are channels, tokens pixels of one row."""
+    if len(shape) == 2:
+        return shape[1], 1, shape[0]
     return (shape[0], 1, 1) if len(shape) == 1 else (shape[0], shape[1], shape[2])

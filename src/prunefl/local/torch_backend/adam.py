@@ -1,6 +1,5 @@
 """Adam and AdamW on live weights only, and the choice of an optimiser by its settings."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from prunefl import _kernels
 from prunefl.config.optimiser import OptimiserSettings
+from prunefl.local.rules import AdamRule, adam_rule
 from prunefl.local.torch_backend.optimiser import (
     SGD,
     LiveOptimiser,
@@ -17,9 +17,6 @@ from prunefl.local.torch_backend.optimiser import (
     is_plain,
     live_bits_at,
 )
-
-Rule = tuple[float, float, float, float, float, float, float, float, float]
-"""Rate over 1 − β1^t, 1 − β1, β2, 1 − β2, √(1 − β2^t), ε, decay in the gradient, factor of the weight, scale."""
 
 
 class Adam(LiveOptimiser):
@@ -56,17 +53,14 @@ class Adam(LiveOptimiser):
             _kernels.adam(*where, live_bits_at(parameter), size, rule, threads)
             torch.autograd.graph.increment_version(parameter)
 
-    def _rule(self, group: dict[str, Any], scale: float) -> Rule:
-        (beta1, beta2), rate, decay = group["betas"], float(group["lr"]), group["weight_decay"]
-        first, second = 1 - beta1**self.steps, 1 - beta2**self.steps
-        added, shrink = (0.0, 1 - rate * decay) if group["decoupled"] else (decay, 1.0)
-        roots = 1 - beta1, beta2, 1 - beta2, math.sqrt(second)
-        return rate / first, *roots, group["eps"], added, shrink, scale
+    def _rule(self, group: dict[str, Any], scale: float) -> AdamRule:
+        rate, decay = float(group["lr"]), group["weight_decay"]
+        return adam_rule(rate, group["betas"], group["eps"], decay, group["decoupled"], self.steps, scale)
 
 
 @torch.no_grad()
 def _adam_in_torch(
-    parameter: nn.Parameter, gradient: Tensor, first: Tensor, second: Tensor, rule: Rule
+    parameter: nn.Parameter, gradient: Tensor, first: Tensor, second: Tensor, rule: AdamRule
 ) -> None:
     """Take the same step with what the kernels do not hold: other types, orders and devices."""
     rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale = rule

@@ -1,6 +1,5 @@
 """Optimisers that step on live weights only, as torch.optim's do on all: SGD here, Adam in adam.py."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from prunefl import _kernels
+from prunefl.local.rules import clip_scale
 from prunefl.system.errors import PruneFLError
 
 Parameters = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
@@ -84,7 +84,7 @@ class LiveOptimiser(torch.optim.Optimizer):
             _kernels.pull(*where, parameter.numel(), self.proximal, torch.get_num_threads())
 
     def _scale(self) -> float:
-        """Return by what the gradient is multiplied so that its norm is not above the limit, as torch clips."""
+        """Return by what the gradient is multiplied so that its norm is not above the limit."""
         threads, total = torch.get_num_threads(), 0.0
         for parameter in self._stepping():
             gradient = parameter.grad
@@ -94,7 +94,7 @@ class LiveOptimiser(torch.optim.Optimizer):
             else:
                 gradient, bits = contiguous_gradient(parameter), live_bits_at(parameter)
                 total += _kernels.squared_norm(gradient.data_ptr(), bits, parameter.numel(), threads)
-        return min(1.0, self.clip_norm / (math.sqrt(total) + 1e-6))
+        return clip_scale(total, self.clip_norm)
 
     def _stepping(self) -> Iterator[nn.Parameter]:
         return (p for group in self.param_groups for p in group["params"] if p.grad is not None)

@@ -1,6 +1,5 @@
 """What torch's layers and functions are in a plan, one by one."""
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +17,9 @@ from prunefl.local.native.operations import (
     BatchNorm,
     Conv,
     Dropout,
-    Flatten,
+    Embedding,
+    GroupNorm,
+    LayerNorm,
     Linear,
     MaxPool,
     Multiply,
@@ -65,7 +66,6 @@ OF_TWO: Mapping[Any, Operation] = {
     "mul": Multiply(),
 }
 
-RESHAPES = ("view", "reshape", "flatten", torch.flatten, torch.reshape)
 UNCHANGED = (nn.Identity,)
 
 
@@ -89,8 +89,8 @@ def translate_layer(path: str, layer: nn.Module, shape: Shape) -> Operation | No
     if isinstance(layer, nn.Dropout | nn.Dropout2d):
         by_channel = layer.by_channel if isinstance(layer, SeededDropout) else isinstance(layer, nn.Dropout2d)
         return Dropout(float(layer.p), by_channel) if layer.p else None
-    if isinstance(layer, nn.Flatten) and layer.start_dim == 1 and layer.end_dim in (-1, len(shape)):
-        return Flatten() if len(shape) > 1 else None
+    if isinstance(layer, nn.GroupNorm | nn.LayerNorm | nn.Embedding):
+        return _by_sample(path, layer, shape)
     if isinstance(layer, UNCHANGED):
         return None
     raise PlanError(f"layer {path}: there is no operation like {kind.__name__}")
@@ -113,6 +113,23 @@ def _batch_norm(path: str, layer: nn.BatchNorm1d | nn.BatchNorm2d) -> Operation:
         f"{path}.{name}" for name in ("weight", "bias", "running_mean", "running_var")
     )
     return BatchNorm(weight, bias, mean, variance, float(layer.eps), float(layer.momentum))
+
+
+def _by_sample(path: str, layer: nn.GroupNorm | nn.LayerNorm | nn.Embedding, shape: Shape) -> Operation:
+    if isinstance(layer, nn.Embedding):
+        unusual = (layer.padding_idx, layer.max_norm, layer.scale_grad_by_freq or None, layer.sparse or None)
+        if unusual != (None, None, None, None):
+            raise PlanError(
+                f"layer {path}: Embedding with padding_idx, max_norm or other than plain gradients"
+            )
+        return Embedding(f"{path}.weight")
+    if layer.weight is None or layer.bias is None:
+        raise PlanError(f"layer {path}: {type(layer).__name__} without weight or bias")
+    if isinstance(layer, nn.GroupNorm):
+        return GroupNorm(f"{path}.weight", f"{path}.bias", layer.num_groups, float(layer.eps))
+    if tuple(layer.normalized_shape) != shape[-1:] or len(shape) > 2:
+        raise PlanError(f"layer {path}: LayerNorm over {tuple(layer.normalized_shape)} of shape {shape}")
+    return LayerNorm(f"{path}.weight", f"{path}.bias", float(layer.eps))
 
 
 def _pair(given: Any) -> Pair:
@@ -149,12 +166,3 @@ def _adaptive(path: str, layer: nn.AdaptiveAvgPool2d, shape: Shape) -> Operation
         )
     kernel = (shape[1] // wanted[0], shape[2] // wanted[1])
     return AveragePool(kernel, kernel, (0, 0), padding_counts=False)
-
-
-def translate_reshape(before: Shape, after: Shape) -> Operation | None:
-    """Return what changes the shape of a sample, None if nothing does."""
-    if before == after:
-        return None
-    if after == (math.prod(before),):
-        return Flatten()
-    raise PlanError(f"there is no operation that makes {after} of shape {before}")
