@@ -42,7 +42,7 @@ def fedavg(model, clients, config):
 
 @pytest.mark.parametrize("normalised", [False, True])
 def test_full_masks_without_reconfiguration_are_plain_fedavg_to_the_bit(normalised):
-    config = small_config(run={"method": "conventional"})
+    config = small_config(run={"method": "conventional", "backend": "torch"})
     model = small_model(normalised)
     run = train(model, small_clients(), test=TEST, config=config)
     expected = fedavg(small_model(normalised), small_clients(), config)

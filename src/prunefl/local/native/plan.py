@@ -8,7 +8,8 @@ from functools import cached_property
 from prunefl.core.masks import Shape
 from prunefl.core.network import Template
 from prunefl.local.native.operations import NAMES, Embedding, Operation, tensors_of
-from prunefl.local.native.shapes import PlanError, infer_shape
+from prunefl.local.native.shapes import infer_shape
+from prunefl.local.native.token_shapes import PlanError
 
 MAX_NODES = 10_000
 MAX_SIDE = 1 << 24

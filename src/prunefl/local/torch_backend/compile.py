@@ -146,13 +146,14 @@ class _Compilation:
         return self._computed(node, layer)
 
     def _moved(self, first: Any, node: fx.Node) -> Any:
-        arguments = fx.node.map_arg(node.args[1:], lambda each: self._results[each])
-        options = fx.node.map_arg(node.kwargs, lambda each: self._results[each])
+        arguments: Any = fx.node.map_arg(node.args[1:], lambda each: self._results[each])
+        options: Any = fx.node.map_arg(node.kwargs, lambda each: self._results[each])
         if isinstance(first, tuple):
             return first[arguments[0]]
         if node.op == "call_method":
             return first.moved(lambda places: getattr(places, str(node.target))(*arguments, **options))
-        return first.moved(lambda places: node.target(places, *arguments, **options))
+        function: Any = node.target
+        return first.moved(lambda places: function(places, *arguments, **options))
 
     def _read(self, node: fx.Node) -> int:
         """Return the value that a tensor of the trace is."""
@@ -197,10 +198,10 @@ class _Compilation:
 
     def _operands(self, node: fx.Node) -> list[fx.Node]:
         """Return the tensors that a node reads, one that is read twice twice."""
-        given = node.args[0] if node.target is torch.cat else node.args
+        given: Any = node.args[0] if node.target is torch.cat else node.args
         return [
             each for each in given if isinstance(each, fx.Node) and isinstance(self._seen.get(each), Seen)
-        ]  # type: ignore[union-attr]
+        ]
 
     def _operations(
         self, node: fx.Node, layer: nn.Module | None, before: Shape, operands: int
@@ -225,7 +226,7 @@ class _Compilation:
 
     def _attended(self, node: fx.Node) -> Seen:
         """Return softmax attention, whose queries, keys and values are parts of tokens."""
-        parts = [self._seen.get(each) if isinstance(each, fx.Node) else None for each in node.args[:3]]
+        parts: list[Any] = [self._seen.get(each) for each in node.args[:3] if isinstance(each, fx.Node)]
         heads, each = self._results[node].shape[1], self._results[node].shape[-1]
         options = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, **node.kwargs}
         causal = bool(options.pop("is_causal"))
@@ -277,7 +278,7 @@ def _over(node: fx.Node, sides: set[int], dimensions: int) -> bool:
     """Return whether a mean is that over these sides."""
     given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     listed = given if isinstance(given, tuple | list) else (given,)
-    return all(isinstance(side, int) for side in listed) and {side % dimensions for side in listed} == sides  # type: ignore[operator]
+    return all(isinstance(side, int) for side in listed) and {side % dimensions for side in listed} == sides
 
 
 def _name(node: fx.Node) -> str:
