@@ -30,6 +30,8 @@ OURS = (
     "dpf",
     "prunetrain",
     "ticket",
+    "ssfl",
+    "magnitude",
 )
 
 

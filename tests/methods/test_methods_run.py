@@ -11,7 +11,7 @@ from prunefl.runs.api import train
 from prunefl.runs.runner import Run
 from tasks import small_clients, small_config, small_data, small_model
 
-FIXED = ("snip", "synflow", "erk", "set", "rigl", "feddst", "dpf", "iterative")
+FIXED = ("snip", "synflow", "erk", "set", "rigl", "feddst", "dpf", "iterative", "ssfl", "magnitude")
 
 
 def run(method: str, out: Path | None = None, **pruning: Any) -> Run:
