@@ -9,6 +9,7 @@ from torch import nn
 
 from prunefl import models
 from prunefl.local.torch_backend.network import prunable_names
+from tasks import small_config
 
 SHAPES = {
     "conv2": ((1, 28, 28), 62),
@@ -209,3 +210,13 @@ def test_seeding_dropout_leaves_the_state_dict_and_a_copy_takes_no_generator() -
 def test_dropout_that_cannot_be_seeded_is_refused() -> None:
     with pytest.raises(ValueError, match=r"AlphaDropout, must be nn\.Dropout"):
         models.seed_dropout(nn.Sequential(nn.AlphaDropout()), torch.Generator())
+
+
+def test_the_authors_first_weights_are_wide_in_fully_connected_layers_and_torchs_in_convolutions() -> None:
+    config = small_config(model={"name": "conv2", "init": "authors"})
+    first, again = (models.build_configured(config, 62, (1, 28, 28)) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    spread = [float(p.detach().std()) for p in first.parameters() if p.dim() > 1]
+    # uniform: the bound over √3; torch's is 1/√inputs, theirs √(6/outputs)
+    expected = [(1 / 25) ** 0.5, (1 / 800) ** 0.5, (6 / 2048) ** 0.5, (6 / 62) ** 0.5]
+    assert spread == pytest.approx([bound / 3**0.5 for bound in expected], rel=0.05)

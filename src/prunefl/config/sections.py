@@ -103,6 +103,11 @@ class ModelSettings:
     name: str = setting(
         "conv2", "conv2, vgg11, resnet18, mobilenetv3_small, lenet300100, or package.module:function"
     )
+    init: str = setting(
+        "default",
+        "first weights: as the network itself draws them, or as the paper's authors do (docs/results.md)",
+        one_of("default", "authors"),
+    )
     init_seed: int = setting(
         -1, "seed of the first weights; -1: they follow run.seed", at_least(-1), free="to compare"
     )
