@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 
 .PHONY: help demo test test-arm64 drills lint bench sanitize clean
-.PHONY: test-fast coverage docs format wheel check-wheel
+.PHONY: test-fast coverage docs format tidy wheel check-wheel
 
 help:
 	@echo "make demo         train the same model pruned and full-size on real digits (under three minutes)"
@@ -13,9 +13,10 @@ help:
 	@echo "make test-fast    the quick ones, while you work"
 	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian)"
 	@echo "make browser      install Chromium, where that can be done, for the tests of pages"
-	@echo "make coverage     all tests, and which lines of Python they did not reach: build/coverage"
+	@echo "make coverage     all tests, and which lines of Python and C++ they did not reach: build/coverage"
 	@echo "make drills       every attack on a federation of real processes (some ten minutes)"
 	@echo "make lint         check format, lint and types"
+	@echo "make tidy         look for bugs in the C++ with clang-tidy"
 	@echo "make format       put Python and C++ into the house's format"
 	@echo "make docs         the site, with warnings as errors: build/site"
 	@echo "make bench        sparse training against dense PyTorch on this machine"
@@ -45,14 +46,17 @@ browser:
 	  { command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y chromium >/dev/null; } || \
 	  echo "no Chromium, and none can be installed here: apt-get install chromium"
 
+# as many tests at a time as there are cores, up to four
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+
 test: $(VENV)/installed browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS)
 
 drills: $(VENV)/installed
 	PRUNEFL_DRILLS=1 $(BIN)/python -m pytest tests/integration/test_drills.py
 
 test-fast: $(VENV)/installed
-	$(BIN)/python -m pytest -m fast
+	$(BIN)/python -m pytest -n $(JOBS) -m fast
 
 # What an extra of pyproject.toml lists, one a line; installed without building the package again.
 extra = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'], sep='\n')" \
@@ -61,10 +65,11 @@ extra = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.to
 coverage: $(VENV)/installed
 	$(call extra,coverage)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest -n $(JOBS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
-	$(BIN)/coverage report --skip-covered --sort=miss
+	$(BIN)/coverage report --skip-covered --sort=miss --fail-under=95
+	PATH="$(abspath $(BIN)):$$PATH" tools/coverage-cpp.sh $(BIN)/python
 
 docs: $(VENV)/installed
 	$(call extra,docs)
@@ -82,6 +87,10 @@ format: $(VENV)/installed
 	$(BIN)/ruff format src tests examples benchmarks docs tools
 	$(call extra,format)
 	$(BIN)/clang-format -i $$(git ls-files 'src/*.cpp' 'src/*.hpp' 'src/*.inl')
+
+tidy: $(VENV)/python
+	$(call extra,tidy)
+	PATH="$(abspath $(BIN)):$$PATH" tools/tidy.sh $(BIN)/python
 
 # pip alone: neither torch nor the package itself is needed here.
 test-arm64: $(VENV)/python

@@ -45,11 +45,35 @@ FAST_ROOMS = {"config", "core", "devices", "models", "system", "wire"}
 """Rooms whose tests are quick: `make test-fast`."""
 
 
+LONG_ROOMS = ("integration", "engines", "report", "dashboard")
+"""Rooms that take longest, in this order: they begin first, so that no core waits for another at the end."""
+
+
+def room_of(path: Path) -> str:
+    """Return the room that a test file is in."""
+    return path.relative_to(Path(__file__).parent).parts[0]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of quick rooms."""
+    """Mark the tests of quick rooms, and put those of long ones first."""
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in FAST_ROOMS:
+        if room_of(item.path) in FAST_ROOMS:
             item.add_marker(pytest.mark.fast)
+    order = {room: place for place, room in enumerate(LONG_ROOMS)}
+    items.sort(key=lambda item: order.get(room_of(item.path), len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a file to one worker, for what its tests share; and all federations to the same one, lest they starve."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "integration" if "integration/" in nodeid else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 def how_to_repeat(config: pytest.Config) -> str:

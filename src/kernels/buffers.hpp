@@ -67,7 +67,7 @@ public:
     uint8_t* bytes() const { return reinterpret_cast<uint8_t*>(data_); }
 
 private:
-    void swap(Buffer& other) {
+    void swap(Buffer& other) noexcept {
         std::swap(pool_, other.pool_);
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);

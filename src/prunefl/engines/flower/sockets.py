@@ -4,6 +4,8 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prunefl.system.errors import PruneFLError
@@ -16,18 +18,29 @@ def listen(path: Path) -> socket.socket:
     """Return a listening socket at `path`; its folder gets mode 0700, the socket 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    # Names of Unix sockets are limited to about 100 bytes: better a clear word than "AF_UNIX path too long".
-    if len(os.fsencode(path)) > 100:
-        raise PruneFLError(f"{path}: too long for a socket's name, give a shorter --state folder")
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        server.bind(os.fspath(path))
+        with _short_name(path) as name:
+            server.bind(name)
     finally:
         os.umask(before)
     server.listen(4)
     return server
+
+
+@contextmanager
+def _short_name(path: Path) -> Iterator[str]:
+    """Yield a name of a socket that is short however deep its folder lies: Unix allows about 100 bytes."""
+    if len(os.fsencode(path)) <= 100:
+        yield os.fspath(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def call(path: Path, data: bytes, seconds: float | None = None, patience: float = 0.0) -> bytes:
@@ -49,7 +62,8 @@ def connect(path: Path, patience: float) -> socket.socket:
     while True:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            line.connect(os.fspath(path))
+            with _short_name(path) as name:
+                line.connect(name)
             return line
         except (ConnectionRefusedError, FileNotFoundError):
             line.close()
