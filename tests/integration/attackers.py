@@ -16,7 +16,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from realm import Realm, read
 
-from prunefl.engines.flower import keys
+from prunefl.engines.flower import key_files
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.wire.format import build, parse
 
@@ -25,7 +25,7 @@ class Insider:
     """A member with its own key that speaks to the SuperLink as it likes."""
 
     def __init__(self, town: Realm, client: int) -> None:
-        key = keys.read_node_key(town.home(client) / keys.NODE)
+        key = key_files.read_node_key(town.home(client) / key_files.NODE)
         self.node = int((town.state(f"client-{client}") / "node").read_text())
         interceptors = [
             RuntimeVersionHttpInterceptor(component_name="SuperNode"),
@@ -130,8 +130,8 @@ class Flood:
                     if number % 2
                     else socket.create_connection(("127.0.0.1", self.town.port), 10)
                 )
-                line.sendall(self.WORDS[self.opened % len(self.WORDS)])
                 self.lines.append(line)
+                line.sendall(self.WORDS[self.opened % len(self.WORDS)])
             except OSError:
                 pass
             self.opened += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prunefl.engines.flower import keys, sockets
+from prunefl.engines.flower import key_files, keys, sockets
 from prunefl.engines.flower.join import free_port, socket_path
 from prunefl.engines.flower.signing import is_signed, sign_message, unpack_signed
 
@@ -197,7 +197,7 @@ class Forger:
 
     def __init__(self, state: Path, change: Callable[[bytes], bytes], home: Path | None = None) -> None:
         self.change = change
-        self.key = keys.read_node_key(home / keys.NODE) if home else None
+        self.key = key_files.read_node_key(home / key_files.NODE) if home else None
         self.asked: list[bytes] = []
         self.front, self.back = socket_path(state), socket_path(state).with_name("real.sock")
         os.rename(self.front, self.back)

@@ -122,3 +122,41 @@ def test_a_flower_without_what_we_change_is_refused_in_one_line():
 
     with pytest.raises(ValueError, match=r"no math\.cube.*flwr>=1\.41,<1\.43"):
         patch(math, cube=None)
+
+
+def test_one_member_cannot_take_the_memory_of_all_for_bodies_that_never_come(access):
+    """Of two members one keeps as many requests open as it can; those of the others are taken all the same."""
+    for name in (b"honest", b"greedy"):
+        register = RegisterNodeRequest(public_key=name).SerializeToString()
+        assert ask(access, "/v1/control/register-node", secret=SECRET, body=register) == 200
+    access.started, statuses = True, {b"honest": [], b"greedy": []}
+
+    async def request(name, event):
+        headers = [(b"content-length", str(MAX_BODY).encode()), (b"flwr-public-key", b64encode(name))]
+        scope = {"type": "http", "method": "POST", "path": "/v1/fleet/pull-messages", "headers": headers}
+        scope |= {"client": ("192.0.2.1", 1), "server": ("192.0.2.7", 9092)}
+
+        async def receive():
+            await event.wait()
+            return {"type": "http.request", "body": b""}
+
+        async def send(answer):
+            if answer["type"] == "http.response.start":
+                statuses[name].append(answer["status"])
+
+        await access(scope, receive, send)
+
+    async def attack():
+        event = asyncio.Event()
+        greedy = [asyncio.create_task(request(b"greedy", event)) for _ in range(40)]
+        await asyncio.sleep(0)
+        assert statuses[b"greedy"] == [503] * 36
+        honest = asyncio.create_task(request(b"honest", event))
+        await asyncio.sleep(0)
+        event.set()
+        await asyncio.gather(*greedy, honest)
+        # what is over counts no more
+        await request(b"greedy", event)
+
+    asyncio.run(attack())
+    assert statuses == {b"honest": [200], b"greedy": [503] * 36 + [200] * 5}

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import logging
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,9 @@ MAX_BODY = 8 << 20
 
 MAX_BUFFERED = 256 << 20
 """Bytes of requests that are being received, of all nodes together."""
+
+PEER_BUFFERED = 4 * MAX_BODY
+"""The same of one key; a SuperNode sends two pieces at a time."""
 
 BODY_SECONDS = 300.0
 """Time for a request's body: 8 MB over a link of 30 kB a second."""
@@ -56,7 +60,7 @@ class AccessControl:
         self.app, self.secret, self.started, self.keyed = app, secret, False, keyed
         self.known: dict[bytes, int] = {}
         self._connections, self._ledger = connections, Ledger(max_bytes)
-        self._buffered = 0
+        self._buffered: Counter[bytes] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,11 +100,14 @@ class AccessControl:
 
     async def _pass_read(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read a request before the SuperLink does, and its answer before the node."""
-        size = int(dict(scope["headers"]).get(b"content-length", b"0"))
-        if self._buffered + size > MAX_BUFFERED:
+        headers = dict(scope["headers"])
+        size, peer = int(headers.get(b"content-length", b"0")), headers.get(KEY_HEADER, b"")
+        # without keys anybody can make some up, and all share one account
+        most = PEER_BUFFERED if self.keyed else MAX_BUFFERED
+        if self._buffered.total() + size > MAX_BUFFERED or self._buffered[peer] + size > most:
             await _refuse(send, 503)
             return
-        self._buffered += size
+        self._buffered[peer] += size
         try:
             body = await asyncio.wait_for(_read_body(receive, size), BODY_SECONDS)
             if scope["path"].startswith(FLEET):
@@ -114,7 +121,9 @@ class AccessControl:
             granted = _watch(send, lambda answer: self._note(scope, body, answer))
             await self.app(scope, _replay(body, receive), granted)
         finally:
-            self._buffered -= size
+            self._buffered[peer] -= size
+            # only who is sending something is kept
+            self._buffered += Counter()
 
     def _note(self, scope: Scope, body: bytes, answer: bytes) -> None:
         """Take note of what the SuperLink has granted, after its own checks of whose request it is."""
