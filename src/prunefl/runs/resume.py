@@ -42,7 +42,7 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
     records, kept, rounds = folder / "records.jsonl", folder / "config.toml", setup.config.run.rounds
     if records.exists() and not resume:
         raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
-    then = as_begun(settings.load(kept), folder) if resume and kept.exists() else setup.config
+    then = settings.load(kept) if resume and kept.exists() else setup.config
     refuse_other_config(setup.config, then, folder, _also_free(setup.config))
     found = _found(setup, then.run.rounds, folder) if resume else None
     if found is not None:
@@ -160,6 +160,7 @@ def same_rounds(setup: Setup, then: int, done: int, memory: Memory) -> int:
 
 def refuse_other_config(now: Config, then: Config, folder: Path, also_free: Collection[str] = ()) -> None:
     """Refuse to go on with a run under settings that would change its numbers."""
+    now, then = as_begun(now, folder), as_begun(then, folder)
     free = {*settings.free_settings("to resume"), *also_free}
     for section in fields(now):
         one, other = getattr(now, section.name), getattr(then, section.name)
