@@ -24,7 +24,13 @@ SETTINGS = [
         "model.name=lenet300100",
         "training.learning_rate=0.1",
     ),
-    *("pruning.interval=2", "initial.interval=2", "initial.max_passes=6", "training.local_steps=2"),
+    *(
+        "pruning.interval=2",
+        "initial.interval=2",
+        "initial.clients=1",
+        "initial.max_passes=6",
+        "training.local_steps=2",
+    ),
 ]
 METHODS = ["prunefl", "snip", "conventional"]
 

@@ -69,9 +69,9 @@ def as_begun(config: Config, folder: Path) -> Config:
         return config
     backend = settings.read(kept).get("run", {}).get("backend", "auto")
     if backend == "auto":
-        # before it was settled there, the record said it; before there was a choice, torch trained
-        first = next(iter(read_records(records)), {}) if records.exists() else {}
-        backend = first.get("backend", "torch")
+        # not begun yet; or begun before it was settled there, when the record said it, or before there was a choice
+        first = next(iter(read_records(records)), None) if records.exists() else None
+        backend = "auto" if first is None else first.get("backend", "torch")
     return replace(config, run=replace(config.run, backend=backend))
 
 
