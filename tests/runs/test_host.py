@@ -61,7 +61,7 @@ def test_training_gives_the_threads_back(fails):
             raise RuntimeError("of the host's own")
 
     torch.set_num_threads(1)
-    config = small_config(run={"rounds": 1, "threads": 2})
+    config = small_config(run={"rounds": 1, "threads": 2, "backend": "torch"})
     with pytest.raises(RuntimeError, match="of the host's own") if fails else nullcontext():
         train(small_model(), small_clients(), test=small_data(20, 9), config=config, on_record=on_record)
     assert torch.get_num_threads() == 1

@@ -161,6 +161,9 @@ def same_rounds(setup: Setup, then: int, done: int, memory: Memory) -> int:
 def refuse_other_config(now: Config, then: Config, folder: Path, also_free: Collection[str] = ()) -> None:
     """Refuse to go on with a run under settings that would change its numbers."""
     now, then = as_begun(now, folder), as_begun(then, folder)
+    if then.run.backend == "auto":
+        # nothing has begun yet
+        then = replace(then, run=replace(then.run, backend=now.run.backend))
     free = {*settings.free_settings("to resume"), *also_free}
     for section in fields(now):
         one, other = getattr(now, section.name), getattr(then, section.name)
