@@ -10,6 +10,7 @@ from prunefl import models
 from prunefl.local.native import PlanError, decode_plan, encode_plan
 from prunefl.local.torch_backend.compile import compile_plan
 from prunefl.local.torch_backend.network import network_of
+from prunefl.models.transformer import vit
 
 ODD = (
     None,
@@ -47,6 +48,8 @@ def seeds() -> list[str]:
     }.items():
         module = models.build(name, classes=10, input_shape=shape, seed=0)
         found.append(encode_plan(compile_plan(module, network_of(module, shape, 10).template, shape)))
+    module = vit(10, 1, 8)
+    found.append(encode_plan(compile_plan(module, network_of(module, (1, 8, 8), 10).template, (1, 8, 8))))
     return found
 
 
@@ -85,7 +88,7 @@ def main() -> None:
     draw, texts = random.Random(seed), seeds()
     ways, started, plans = [places(json.loads(text)) for text in texts], time.perf_counter(), 0
     for number in range(count):
-        which = min(draw.randrange(6), len(texts) - 1) if number % 8 == 0 else 0
+        which = draw.randrange(len(texts)) if number % 8 == 0 else 0
         text = (
             mutate_text(texts[which], draw) if number % 2 else mutate_value(texts[which], ways[which], draw)
         )

@@ -12,6 +12,7 @@ from prunefl import data
 from prunefl.config import Config
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.handshake import collect_facts, with_task
+from prunefl.engines.flower.limits import Limits
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.session import WorkerOptions
 from prunefl.engines.flower.worker import Worker
@@ -97,6 +98,17 @@ def test_a_plan_for_other_samples_is_refused(tmp_path: Path) -> None:
     plan = encode_plan(compile_plan(module, network_of(module, (1, 14, 14), 10).template, (1, 14, 14)))
     found, _ = answer(tmp_path, plan)
     assert "plan: is for samples of (1, 14, 14)" in found.values["what"]
+
+
+def test_a_plan_beyond_the_clients_memory_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    tables = json.loads(PLAN)
+    # 196 features to 24 become 196 to two million: some 3 GB with their gradients
+    for tensor in tables["tensors"]:
+        tensor[1] = [2_000_000 if side == 24 else side for side in tensor[1]]
+    options = WorkerOptions(tmp_path, 0, share=Share(0), limits=Limits(memory_mb=1000))
+    found = unseal(Worker(options, lambda said: None).answer(hello(json.dumps(tables))))
+    assert found.kind == "error"
+    assert "MB at least, but this client's limit memory_mb is 1000" in found.values["what"]
 
 
 WITHOUT_TORCH = """

@@ -12,6 +12,7 @@ from pathlib import Path
 from prunefl.config import Config
 from prunefl.config.settings import Rule, at_least, changed, setting
 from prunefl.local.batches import count_steps
+from prunefl.local.native import Plan
 from prunefl.rounds.messages import EvaluationWork, Order
 from prunefl.system.errors import PruneFLError
 
@@ -89,6 +90,15 @@ def check_config(config: Config, samples: int, limits: Limits) -> None:
     for name, (value, bound, limit) in least.items():
         if value < bound:
             raise PruneFLError(f"{name}={value}, but this client's limit {limit} is {bound}")
+
+
+def check_plan(plan: Plan, config: Config, limits: Limits) -> None:
+    """Refuse a network that cannot fit, before any of it is made."""
+    needed = plan.least_bytes(config.training.batch_size) >> 20
+    if limits.memory_mb and needed > limits.memory_mb:
+        raise PruneFLError(
+            f"plan: training takes {needed:,} MB at least, but this client's limit memory_mb is {limits.memory_mb}"
+        )
 
 
 def check_order(order: Order, limits: Limits) -> None:

@@ -15,7 +15,7 @@ from prunefl.data.mine import Brought, count_labels
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
-from prunefl.engines.flower.limits import Limits, check_config
+from prunefl.engines.flower.limits import Limits, check_config, check_plan
 from prunefl.engines.flower.own_data import DataWatch, Share, load_own, refuse_changed_data
 from prunefl.engines.flower.personal import Personal, refuse_without_evaluation
 from prunefl.local import make_backend
@@ -106,11 +106,13 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         count_held_out(len(brought.samples), options.client, config)
         refuse_changed_data(options.folder, run, brought.samples)
         network = plan_network(plan_text, config) if plan_text else load_network(config)
+        if network.plan is not None:
+            check_plan(network.plan, config, options.limits)
         method = build_method(config)
+        measured = read_measured(options.folder, run)
+        backend = make_backend(network, config, measured)
     except (PruneFLError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
-    measured = read_measured(options.folder, run)
-    backend = make_backend(network, config, measured)
     client = Client(options.client, brought.samples, network, backend, method, config)
     kept = KEPT_CHECKPOINTS * config.run.checkpoint_every
     store = ClientStore(options.folder / "rounds", kept, options.limits.disk_mb << 20)

@@ -69,6 +69,11 @@ class Plan:
                 ) from None
         return tuple(found)
 
+    def least_bytes(self, batch: int) -> int:
+        """Return what training takes at least: weights with their gradients, and the values of a batch."""
+        weights = sum(math.prod(shape) for shape in self.template.shapes)
+        return 4 * (2 * weights + batch * sum(math.prod(shape) for shape in self.shapes))
+
     @property
     def classes(self) -> int:
         """How many logits a sample gets."""
