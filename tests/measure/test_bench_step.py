@@ -52,3 +52,15 @@ def test_bench_layers_names_every_layer_of_the_model() -> None:
 def test_bench_refuses_what_it_cannot_measure(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bench_step(**settings)  # type: ignore[arg-type]
+
+
+def test_every_optimiser_is_timed_beside_plain_sgd() -> None:
+    arguments = ["bench", "step", "--model", "lenet", "--seconds", "0.05", "--optimisers", "--json"]
+    rows = json.loads(CliRunner().invoke(app, arguments).stdout)["optimisers"]
+    ms = {(row["backend"], row["optimiser"]): row["ms"] for row in rows}
+    for backend in ("torch", "native"):
+        named = {optimiser for kind, optimiser in ms if kind == backend}
+        assert {"sgd", "momentum", "nesterov", "adam", "adamw", "fedprox"} <= named
+    for row in rows:
+        sgd = ms[row["backend"], "sgd"]
+        assert row["over_sgd"] == pytest.approx(row["ms"] / sgd - 1, abs=2e-2)

@@ -198,7 +198,7 @@ def test_a_loss_of_ones_own_trains_as_the_same_one_does_and_must_be_a_number(mon
     )
     assert own.accuracy == usual.accuracy
     with pytest.raises(
-        PruneFLError, match=r"^training.loss='own_losses:vector' gives shape \(20,\), must give one"
+        PruneFLError, match=r"^training.loss='own_losses:vector' gives shape \(8,\), must give one"
     ):
         prunefl.train(
             small_model(),
@@ -206,3 +206,32 @@ def test_a_loss_of_ones_own_trains_as_the_same_one_does_and_must_be_a_number(mon
             test=test,
             config=small_config(training={"loss": "own_losses:vector"}, **short),
         )
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        ("weights", "model: 0.weight holds NaN or infinity before anything is trained"),
+        ("samples", "client 2: its first samples hold NaN or infinity, must be numbers"),
+        (
+            "loss",
+            r"training.loss='own_losses:nothing' is nan for the first samples of client 0 before training",
+        ),
+    ],
+)
+def test_nan_from_the_start_is_refused_before_anything_is_written(spoilt, message, monkeypatch, tmp_path):
+    module = types.ModuleType("own_losses")
+    module.nothing = lambda outputs, targets: outputs.sum() * float("nan")
+    monkeypatch.setitem(sys.modules, "own_losses", module)
+    model, clients, loss = small_model(), small_clients(3), "cross_entropy"
+    if spoilt == "weights":
+        torch.nn.init.constant_(model[0].weight[0], float("nan"))
+    elif spoilt == "samples":
+        clients[2].tensors[0][3] = float("nan")
+    else:
+        loss = "own_losses:nothing"
+    config = small_config(data={"clients": 3}, training={"loss": loss})
+    with pytest.raises(PruneFLError, match=rf"^{message}") as refusal:
+        prunefl.train(model, clients, test=small_data(20, seed=9), config=config, out=tmp_path / "run")
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()

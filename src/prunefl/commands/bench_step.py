@@ -21,6 +21,10 @@ def step(
     batch: Batch = 20,
     seconds: Annotated[float, typer.Option(help="how long to measure")] = 8.0,
     as_json: Json = False,
+    optimisers: Annotated[
+        bool,
+        typer.Option("--optimisers", help="time the sparse step with every optimiser instead, beside SGD's"),
+    ] = False,
 ) -> None:
     """Time one training step: forward, backward and SGD, dense and sparse in turn.
 
@@ -32,6 +36,9 @@ def step(
     """
     from prunefl.measure.bench.step import bench_step
 
+    if optimisers:
+        _show_optimisers(model, density, threads, batch, seconds, as_json)
+        return
     found = bench_step(model, density, threads, batch, seconds)
     if as_json:
         typer.echo(json.dumps(found))
@@ -46,6 +53,24 @@ def step(
         typer.echo(f"  native is {found['native_speedup']:.2f} times as fast as dense")
     if threads > 1:
         typer.echo(f"  and with {threads} threads {found['thread_speedup']:.2f} times as fast as with one")
+
+
+def _show_optimisers(
+    model: str, density: float, threads: int, batch: int, seconds: float, as_json: bool
+) -> None:
+    """Print what a step with each optimiser takes."""
+    from prunefl.measure.bench.optimisers import bench_optimisers
+
+    found = bench_optimisers(model, density, threads, batch, seconds)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"{model}, density {density:.1%}, batch {batch}, threads {threads}, {spoken_kernels()}")
+    rows = found["optimisers"]
+    assert isinstance(rows, list)
+    for row in rows:
+        name = f"{row['backend']:<8}{row['optimiser']:<16}"
+        typer.echo(f"  {name}{row['ms']:>9.3f} ms   {100 * row['over_sgd']:+.1f} % over sgd")
 
 
 def layers(

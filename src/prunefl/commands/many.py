@@ -10,9 +10,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from prunefl.core.objectives import loss_of
 from prunefl.experiments import Job, run_jobs
 from prunefl.experiments import Progress as Step
 from prunefl.system.errors import PruneFLError
+
+LEFT_OUT = ("Average over", "FLOPs", "Wall time")
+"""Columns of the report's table that a terminal has no room for."""
 
 
 def carry_out(
@@ -27,7 +31,7 @@ def carry_out(
     from prunefl.experiments.plan import refuse_other_runs
     from prunefl.report import check_targets, refuse_foreign_page
 
-    check_targets(targets or ())
+    check_targets(targets or (), loss_of(jobs[0].config).judged_by)
     if report:
         refuse_other_runs(jobs, out)
         refuse_foreign_page(out / "report")
@@ -41,10 +45,34 @@ def carry_out(
         typer.echo("stopped after whole rounds; go on with the same command", err=True)
         raise typer.Exit(130)
     failed = len(results.failures())
+    if failed < len(jobs):
+        Console().print(tabulate([job.folder for job in jobs]))
     if report and failed < len(jobs):
         write([out], out=out / "report", target=targets)
     if failed:
         raise PruneFLError(f"{failed} of {len(jobs)} runs failed; the others are in {out}")
+
+
+def tabulate(folders: Sequence[Path]) -> Table:
+    """Return what the runs in these folders came to, a row for each variant, as narrow as a terminal."""
+    from prunefl.report.runs import find_runs
+    from prunefl.report.study import study
+    from prunefl.report.tables import summary_table
+
+    there = [folder for folder in folders if (folder / "records.jsonl").exists()]
+    runs, notes = find_runs(there)
+    found = summary_table(study(runs, (), notes))
+    kept = [place for place, name in enumerate(found.columns) if not name.startswith(LEFT_OUT)]
+    table = Table(
+        box=None, header_style="bold", padding=(0, 2, 0, 0), title=found.title, title_justify="left"
+    )
+    for place in kept:
+        table.add_column(found.columns[place], justify="right" if place else "left", overflow="fold")
+    for number, row in enumerate(found.rows):
+        # the best is marked as in the report
+        cells = [f"[bold]{row[p]}[/]" if (number, p) in found.best else escape(row[p]) for p in kept]
+        table.add_row(*cells)
+    return table
 
 
 class Lines:

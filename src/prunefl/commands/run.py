@@ -24,7 +24,10 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder for what the run leaves [default: runs/NAME-METHOD-SEED]")
+        Path | None,
+        typer.Option(
+            help="folder for what the run leaves [default: runs/NAME-METHOD-SEED, or the next number]"
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     seed: Annotated[int | None, typer.Option(help="short for run.seed=N")] = None,
@@ -44,6 +47,7 @@ def run(
       prunefl run --out runs/first --resume run.rounds=600    go on with it, for more rounds than at first
     """
     from prunefl.commands.configs import resolve
+    from prunefl.commands.numbered import free_folder, last_folder
     from prunefl.commands.panel import show_progress
     from prunefl.dashboard.beside import dashboard_beside
     from prunefl.local.measured import read_measured
@@ -54,7 +58,8 @@ def run(
     # the config of another run's folder: what was measured for that run counts here, too, so that bits repeat
     source = Path(arguments[0]) if arguments else Path()
     measured = read_measured(source.parent) if source.name == "config.toml" else {}
-    folder = out or Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
+    usual = Path("runs") / f"{name}-{config.run.method}-{config.run.seed}"
+    folder = out or (last_folder(usual) if resume else free_folder(usual))
     if resume and not (folder / "config.toml").exists():
         raise PruneFLError(
             f"--resume: there is no run to resume in {folder} (no config.toml); leave --resume out"

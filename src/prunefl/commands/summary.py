@@ -47,7 +47,7 @@ def summary_figures(records: list[Record], target: float) -> dict[str, str]:
     """Return what one run came to, by name, in words."""
     from prunefl.runs.records import final_score, metric_of
 
-    last = next(record for record in reversed(records) if record["kind"] == "round")
+    last, end = next(record for record in reversed(records) if record["kind"] == "round"), records[-1]
     total, score, found = last["total"], final_score(records), _last_evaluation(records)
     at_clients, metric = (
         {"at the clients": "accuracy", "worst tenth": "worst_tenth"} if found else {},
@@ -56,6 +56,11 @@ def summary_figures(records: list[Record], target: float) -> dict[str, str]:
     return {
         metric.words: "no test set" if score is None else metric.spoken(score),
         **{name: spoken_percent(found.get(key)) for name, key in at_clients.items()},
+        **(
+            {f"best (round {end['best_round']})": metric.spoken(end["best_score"])}
+            if "best_round" in end
+            else {}
+        ),
         "density": f"{last['density']:.1%}",
         "sent": spoken_bytes(total["bytes_up"] + total["bytes_down"]),
         "simulated time": spoken_seconds(total["seconds"]),

@@ -1,12 +1,15 @@
 """`prunefl sweep`: the same run with one setting, or several, at several values."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from prunefl.commands.options import Jobs, Seeds, Targets, WriteReport
 from prunefl.system.errors import PruneFLError
+
+if TYPE_CHECKING:
+    from prunefl.experiments import Job
 
 
 def sweep(
@@ -20,13 +23,16 @@ def sweep(
     methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "prunefl",
     seeds: Seeds = 1,
     jobs: Jobs = 1,
-    out: Annotated[Path | None, typer.Option(help="folder for all runs [default: runs/NAME-sweep]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for all runs [default: runs/NAME-sweep, or a number on]")
+    ] = None,
     target: Targets = None,
     report: WriteReport = True,
 ) -> None:
     """Run every combination of the values given, and write a report.
 
-    What is finished is reused and what was interrupted goes on: give the same command again.
+    What is finished is reused and what was interrupted goes on: give the same command again. Another config, or code of
+    your own that has changed since, begins anew in the next numbered folder.
 
     Examples:
 
@@ -38,6 +44,7 @@ def sweep(
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
+    from prunefl.commands.numbered import fitting_folder
     from prunefl.experiments import plan_sweep
     from prunefl.experiments.plan import parse_swept
 
@@ -51,8 +58,12 @@ def sweep(
         )
     fixed = [f"{key}={values[0]}" for key, values in given.items() if len(values) == 1]
     config, name = resolve([*named, *fixed, *scale], None)
-    folder = out or Path("runs") / f"{name}-sweep"
     names = [method for method in methods.split(",") if method.strip()]
-    first = config.run.seed
-    planned = plan_sweep(config, swept, names, range(first, first + seeds), folder)
+    every = range(config.run.seed, config.run.seed + seeds)
+
+    def plan(folder: Path) -> "list[Job]":
+        return plan_sweep(config, swept, names, every, folder)
+
+    usual = Path("runs") / f"{name}-sweep"
+    folder, planned = (out, plan(out)) if out else fitting_folder(usual, plan)
     carry_out(planned, jobs, folder, report, target)

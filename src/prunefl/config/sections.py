@@ -19,6 +19,7 @@ from prunefl.config.settings import (
     window,
 )
 from prunefl.config.together import check_together
+from prunefl.config.transforms import AS_RECIPE, TransformSettings
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,12 @@ class RunSettings:
         "compiled and is faster so; a run's folder says which it was",
         one_of("torch", "native", "auto"),
         free="to compare",
+    )
+    device: str = setting(
+        "cpu", "what torch computes on; cuda: on a GPU, pruned layers dense under a mask", free="to compare"
+    )
+    keep_best: bool = setting(
+        False, "also keep the model of the best evaluation, as best-ROUND.safetensors", free="to compare"
     )
     checkpoint_every: int = setting(1, "rounds between checkpoints", at_least(1), free="to resume")
     target_accuracy: float = setting(
@@ -264,6 +271,7 @@ class Config:
 
     run: RunSettings = RunSettings()
     data: DataSettings = DataSettings()
+    transforms: TransformSettings = AS_RECIPE
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
     optimiser: OptimiserSettings = PLAIN_SGD

@@ -41,6 +41,10 @@ class Metric:
         """Return whether a value is as good as the target."""
         return value >= target if self.higher else value <= target
 
+    def is_better(self, value: float, other: float) -> bool:
+        """Return whether a value is better than another, not as good."""
+        return value > other if self.higher else value < other
+
     def spoken(self, value: float) -> str:
         """Return a value as people read it."""
         return f"{value:.2%}" if self.percent else f"{value:.4g}"

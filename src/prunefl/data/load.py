@@ -17,6 +17,7 @@ from prunefl.data.client_functions import client_functions
 from prunefl.data.federation import Federation, Source, checked
 from prunefl.data.listed import ImageOptions
 from prunefl.data.mine import bring_test
+from prunefl.data.recipe import transform_federation
 from prunefl.data.samples import Cuttable, Elsewhere, Samples, relabelled
 from prunefl.data.scaling import find_scaling, refuse_scaling
 from prunefl.data.sources import AT_CLIENTS, PUBLISHED, source_of
@@ -142,7 +143,9 @@ def load_configured(config: Config) -> Federation:
     """Return the data that the config names, cut into clients."""
     classified = loss_of(config).objective.targets == CLASSES
     seed = derived_seed(config.run.seed, "partition")
-    return load(**asdict(config.data), seed=seed, classified=classified)
+    return transform_federation(
+        load(**asdict(config.data), seed=seed, classified=classified), config.transforms
+    )
 
 
 def load_for_server(config: Config) -> Federation:
@@ -161,7 +164,8 @@ def load_for_server(config: Config) -> Federation:
     test = bring_test(Path(settings.test), task, options) if settings.test else None
     words = f"{settings.clients} clients, each with its own data"
     clients: list[Samples] = [Elsewhere()] * settings.clients
-    return Federation(clients, test, len(task.classes), task.shape, AT_CLIENTS, words, task.classes)
+    made = Federation(clients, test, len(task.classes), task.shape, AT_CLIENTS, words, task.classes)
+    return transform_federation(made, config.transforms)
 
 
 def load_for_share(config: Config) -> Federation:

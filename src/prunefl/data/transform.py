@@ -1,6 +1,6 @@
 """From stored pixels to network input, a whole batch at a time and from given random numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,16 +33,19 @@ def to_inverted_unit(pixels: NDArray[np.uint8]) -> Floats:
 
 @dataclass(frozen=True)
 class Standardise:
-    """(x / 255 − mean) / std, channel by channel."""
+    """(x / 255 − mean) / std, channel by channel; `first` is what is done instead of dividing by 255."""
 
     mean: Sequence[float]
     std: Sequence[float]
+    first: Callable[[NDArray[Any]], Floats] = to_unit
 
-    def __call__(self, pixels: NDArray[np.uint8]) -> Floats:
-        """Return float32, the shape of the pixels."""
-        mean, std = (np.array(value, np.float32).reshape(-1, 1, 1) for value in (self.mean, self.std))
-        values = to_unit(pixels)
-        values -= mean
+    def __call__(self, stored: NDArray[Any]) -> Floats:
+        """Return float32, the shape of what is stored."""
+        values = self.first(stored)
+        channels = (-1, *[1] * (values.ndim - 2))
+        mean, std = (np.array(value, np.float32).reshape(channels) for value in (self.mean, self.std))
+        # not in place: `first` may give the stored array itself
+        values = values - mean
         values /= std
         return values
 
@@ -57,13 +60,33 @@ class FlipAndCrop:
 
     pad: int
 
-    def __call__(self, pixels: NDArray[np.uint8], stream: Stream) -> NDArray[np.uint8]:
+    def __call__(self, pixels: NDArray[Any], stream: Stream) -> NDArray[Any]:
         """Return the batch, each image mirrored and shifted by its own draw; shape and type stay."""
+        return Flip()(Crop(self.pad)(pixels, stream), stream)
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Shift each image within a black border of `pad` pixels."""
+
+    pad: int
+
+    def __call__(self, pixels: NDArray[Any], stream: Stream) -> NDArray[Any]:
+        """Return the batch, each image shifted by its own draw; shape and type stay."""
         batch, size = len(pixels), pixels.shape[2:]
         down, right = stream.integers(2 * self.pad + 1, (2, batch))
-        mirrored = stream.integers(2, (batch,)) == 1
         border = (self.pad, self.pad)
         windows = sliding_window_view(np.pad(pixels, ((0, 0), (0, 0), border, border)), size, (2, 3))
-        out = np.ascontiguousarray(windows[np.arange(batch), :, down, right])
+        return np.ascontiguousarray(windows[np.arange(batch), :, down, right])
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Mirror half of the images."""
+
+    def __call__(self, pixels: NDArray[Any], stream: Stream) -> NDArray[Any]:
+        """Return the batch, each image mirrored or not by its own draw; shape and type stay."""
+        mirrored = stream.integers(2, (len(pixels),)) == 1
+        out = pixels.copy()
         out[mirrored] = out[mirrored, ..., ::-1]
         return out

@@ -6,24 +6,24 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from prunefl import config as settings
 from prunefl.config import Config
-from prunefl.experiments.folders import final_density, finished, last_line, last_round
+from prunefl.experiments.folders import finished, last_line, last_round
+from prunefl.experiments.job import Job, completed, refuse_changed
 from prunefl.report.runs import VARIANT_FILE
 from prunefl.runs.records import Record
-from prunefl.runs.resume import refuse_other_config
 from prunefl.system.cores import cores
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 from prunefl.system.locks import for_child, hold
 
 LOG_FILE = "output.txt"
-"""What a run that has a process of its own printed."""
+"""What a run that has a process of its own printed, or the traceback of one that failed."""
 
 LOCK_SECONDS = 60.0
 """How long to wait for a run that another process is still ending."""
@@ -35,23 +35,6 @@ PASSES_TOLD = 25
 """Passes of initial pruning from one message to the next."""
 
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a comparison.
-
-    Attributes:
-        name: for people, such as "SNIP, seed 1".
-        density_from: folder of the run whose final density this one takes, or None.
-        variant: what the report shall call the run.
-    """
-
-    name: str
-    folder: Path
-    config: Config
-    density_from: Path | None = None
-    variant: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,14 +61,6 @@ class Results:
     def failures(self) -> list[Progress]:
         """Return the runs that failed."""
         return [progress for progress in self.states.values() if progress.state == "failed"]
-
-
-def completed(job: Job) -> Config:
-    """Return the job's config with the density that it takes from another run."""
-    if job.density_from is None:
-        return job.config
-    density = final_density(job.density_from)
-    return replace(job.config, pruning=replace(job.config.pruning, density=density))
 
 
 def run_jobs(jobs: Sequence[Job], at_once: int, on_progress: OnProgress, stop: Callable[[], bool]) -> Results:
@@ -123,13 +98,6 @@ def _by_folder(jobs: Sequence[Job]) -> list[Job]:
     return list(distinct.values())
 
 
-def refuse_changed(job: Job) -> None:
-    """Refuse to mix this job with what another config left in its folder."""
-    kept = job.folder / "config.toml"
-    if kept.exists() and (job.density_from is None or finished(job.density_from)):
-        refuse_other_config(completed(job), settings.load(kept), job.folder)
-
-
 def _blocked(job: Job) -> bool:
     """Return whether the run that a job's density comes from has not ended."""
     return job.density_from is not None and not finished(job.density_from)
@@ -162,9 +130,18 @@ def _run_here(jobs: Sequence[Job], tell: OnProgress, stop: Callable[[], bool]) -
                 run = run_config(config, job.folder, True, on_record, on_pass)
             except PruneFLError as error:
                 tell(Progress(job, last_round(job.folder), "failed", str(error)))
+            # code of the user's own may raise anything: it fails its own run, not the others
+            except Exception as error:
+                tell(Progress(job, last_round(job.folder), "failed", _keep_traceback(job, error)))
             else:
                 done = last_round(job.folder)
                 tell(Progress(job, done, "done" if run.finished else "stopped"))
+
+
+def _keep_traceback(job: Job, error: Exception) -> str:
+    """Return an error in a line; how it came about is kept in the run's folder."""
+    write_atomically(job.folder / LOG_FILE, "".join(traceback.format_exception(error)).encode())
+    return f"{type(error).__name__}: {error}, see {LOG_FILE}"
 
 
 def _without_density(job: Job) -> Progress:

@@ -10,7 +10,7 @@ from typing import Any
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished
-from prunefl.experiments.jobs import Job
+from prunefl.experiments.job import Job
 from prunefl.methods import NoDensity, build_method, finds_density, known
 from prunefl.report.figures import file_name
 from prunefl.report.runs import VARIANT_FILE, RecordedRun, without_records
@@ -88,6 +88,11 @@ def needs_density(config: Config) -> bool:
         build_method(config)
     except NoDensity:
         return True
+    except PruneFLError:
+        raise
+    # a method of the user's own may raise anything: then its run will, and no other
+    except Exception:
+        return False
     return False
 
 

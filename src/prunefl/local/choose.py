@@ -65,6 +65,8 @@ def _saying(config: Config, backend: str) -> Config:
 
 
 def _compile(network: Network, config: Config) -> Plan:
+    if config.run.device != "cpu":
+        raise PlanError(f"a plan is computed by the CPU, but run.device={config.run.device!r}")
     if loss_of(config) not in LOSSES:
         raise PlanError(f"a plan trains by {' or '.join(loss.name for loss in LOSSES)}, judged by accuracy")
     if network.plan is not None:
@@ -99,6 +101,7 @@ def make_backend(network: Network, config: Config, measured: MutableMapping[str,
     if network.plan is not None:
         return NativeBackend(network.plan, config.training.loss, config.run.threads, config.optimiser)
     from prunefl.local.torch_backend.backend import TorchBackend
+    from prunefl.local.torch_backend.device import find_device
 
     batch_shape = (config.training.batch_size, *network.input_shape)
     return TorchBackend(
@@ -109,4 +112,5 @@ def make_backend(network: Network, config: Config, measured: MutableMapping[str,
         measured,
         config.optimiser,
         network.example,
+        find_device(config.run.device),
     )

@@ -1,12 +1,14 @@
 """Put a report together: the page, and beside it every figure and table as a file."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prunefl.core.objectives import METRICS, Metric
 from prunefl.report.costs import prediction_figure, split_figures
-from prunefl.report.curves import accuracy_figures, clients_figures, size_figure
+from prunefl.report.curves import accuracy_figures, clients_figures, judged_by, size_figure
 from prunefl.report.draw import ENDINGS, draw
 from prunefl.report.explain import why_tables
 from prunefl.report.figures import Figure, Lines
@@ -62,11 +64,11 @@ def write_report(
         by: settings in which runs may differ.
         figures: formats, of "svg" and "pdf", in which figures are files too; drawing takes most of the time.
     """
-    check_targets(targets)
     refuse_foreign_page(out)
     former = _files_of(out / "report.html")
     runs, missing = find_runs(folders)
     told = study(runs, by, missing)
+    check_targets(targets, judged_by(told.variants))
     goals = list(targets) or default_targets(told)
     sections = sections_of(told, goals)
     files = _write_tables(sections, out)
@@ -78,11 +80,13 @@ def write_report(
     return Written(path, tuple(files), told.notes, len(told.variants), len(runs))
 
 
-def check_targets(targets: Sequence[float]) -> None:
-    """Refuse accuracies that nobody can ask for."""
+def check_targets(targets: Sequence[float], metric: Metric = METRICS["accuracy"]) -> None:
+    """Refuse values of the task's metric that nobody can ask for."""
     for target in targets:
-        if not 0 < target < 1:
+        if metric.percent and not 0 < target < 1:
             raise PruneFLError(f"--target {target:g}: must be between 0 and 1, such as 0.8")
+        if not 0 < target < math.inf:
+            raise PruneFLError(f"--target {target:g}: must be > 0, a {metric.words}")
 
 
 def sections_of(told: Study, targets: Sequence[float]) -> list[Section]:

@@ -17,6 +17,7 @@ from prunefl.core.network import Network
 from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
+from prunefl.data.recipe import transform_federation
 from prunefl.engines.simulator import Simulator
 from prunefl.local import OnPass, choose_backend
 from prunefl.local.torch_backend.network import network_of
@@ -24,7 +25,13 @@ from prunefl.methods import build_method
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
 from prunefl.runs.callbacks import OnRecord, Progress, all_told
-from prunefl.runs.probe import check_all_targets, count_classes, example_of, with_fitting_inputs
+from prunefl.runs.probe import (
+    check_all_targets,
+    check_first_loss,
+    count_classes,
+    example_of,
+    with_fitting_inputs,
+)
 from prunefl.runs.records import Record
 from prunefl.runs.resume import as_begun
 from prunefl.runs.runner import Run, execute
@@ -73,6 +80,7 @@ def train(
     classes = count_classes(model, federation.test.batch(np.arange(1))[0], loss)
     federation = replace(federation, classes=classes, names=())
     federation = data.checked(federation, loss.objective.targets == CLASSES)
+    federation = transform_federation(federation, chosen.transforms)
     told = all_told(Progress(chosen.run.rounds, loss.judged_by) if progress else None, on_record)
     run = _run(model, federation, chosen, out, resume, told)
     if out is None:
@@ -129,6 +137,7 @@ def _run(
     on_begin: Callable[[str, int], None] | None = None,
 ) -> Run:
     check_all_targets(loss_of(config), federation)
+    check_first_loss(model, loss_of(config), federation)
     made = network_of(
         model, federation.input_shape, federation.classes, config.pruning.exclude, example_of(federation)
     )

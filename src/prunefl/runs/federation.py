@@ -53,6 +53,10 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
         raise PruneFLError(
             f"training.loss={config.training.loss!r}: real clients train classifiers so far; `prunefl run` simulates it"
         )
+    if config.run.device != "cpu":
+        raise PruneFLError(
+            f"run.device={config.run.device!r}: real clients compute on their CPUs, must be 'cpu'"
+        )
     set_threads(config.run.threads)
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")

@@ -1,6 +1,7 @@
 """One sample through the network before a run: whether it takes such inputs, and gives what the loss needs."""
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +14,14 @@ from prunefl.core.objectives import CLASSES, Loss, check_targets
 from prunefl.core.randomness import Ints, Stream
 from prunefl.data import Federation, Samples
 from prunefl.data.inputs import Inputs, parts_of
-from prunefl.data.samples import Batch, Elsewhere, Later
+from prunefl.data.samples import Batch, Elsewhere, Images, Later
 from prunefl.data.transform import as_float
 from prunefl.local.torch_backend.inputs import as_torch_inputs, call
+from prunefl.local.torch_backend.losses import criterion_of
 from prunefl.system.errors import PruneFLError
+
+FEW = 8
+"""Samples of a client that are looked at before a run."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,33 @@ def check_all_targets(loss: Loss, federation: Federation) -> None:
     ]
     for who, samples in named:
         if samples is not None and not isinstance(samples, Later | Elsewhere):
-            _, targets = samples.batch(np.arange(min(8, len(samples))))
+            _, targets = samples.batch(np.arange(min(FEW, len(samples))))
             check_targets(loss, targets, federation.classes, who)
+
+
+def check_first_loss(model: nn.Module, loss: Loss, federation: Federation) -> None:
+    """Refuse weights, samples or a loss that give no number before anything is trained; a rate cannot mend them."""
+    for name, tensor in model.named_parameters():
+        if not bool(torch.isfinite(tensor).all()):
+            raise PruneFLError(f"model: {name} holds NaN or infinity before anything is trained")
+    for number, share in enumerate(federation.clients):
+        # stored pixels are numbers
+        if isinstance(share, Images | Later | Elsewhere):
+            continue
+        inputs, _ = share.batch(np.arange(min(FEW, len(share))))
+        if not all(np.isfinite(part).all() for part in parts_of(inputs)):
+            raise PruneFLError(f"client {number}: its first samples hold NaN or infinity, must be numbers")
+    first = federation.clients[0]
+    if isinstance(first, Later | Elsewhere):
+        return
+    inputs, targets = first.batch(np.arange(min(FEW, len(first))))
+    with torch.no_grad():
+        found = float(criterion_of(loss)(_called(model, inputs), torch.from_numpy(targets)))
+    if not math.isfinite(found):
+        raise PruneFLError(
+            f"training.loss={loss.name!r} is {found} for the first samples of client 0 before training, must "
+            "be a number: look at the network's outputs and at the loss"
+        )
 
 
 def _called(model: nn.Module, inputs: Inputs) -> Any:

@@ -29,6 +29,7 @@ class RunRecord(TypedDict):
     machine: str
     metric: NotRequired[str]
     backend: NotRequired[str]
+    own_code: NotRequired[str]
 
 
 class RoundSeconds(TypedDict):
@@ -153,4 +154,6 @@ class EndRecord(TypedDict):
     accuracy: float | None
     mean_accuracy: NotRequired[float | None]
     score: NotRequired[float]
+    best_round: NotRequired[int]
+    best_score: NotRequired[float]
     density: float

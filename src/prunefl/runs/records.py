@@ -127,6 +127,16 @@ def final_score(records: Iterable[Mapping[str, Any]]) -> float | None:
     return next((score_of(record) for record in reversed(list(evaluations(records)))), None)
 
 
+def best_evaluation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the record of the round whose model was judged best, the first of equals; None before the first."""
+    records = list(records)
+    metric, best = metric_of(records), None
+    for record in evaluations(records):
+        if best is None or metric.is_better(score_of(record) or 0.0, score_of(best) or 0.0):
+            best = record
+    return best
+
+
 def final_accuracy(records: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the accuracy of the model that the run delivers: its last evaluation; None before the first."""
     return next(reversed(_accuracies(records)), None)

@@ -13,6 +13,7 @@ from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.scores import Score
 from prunefl.rounds.server import Outcome, ServerState, Setup
+from prunefl.runs.own_code import digest_own_code
 from prunefl.runs.record_types import (
     CostRecord,
     EndRecord,
@@ -21,7 +22,14 @@ from prunefl.runs.record_types import (
     RunRecord,
     RunTotals,
 )
-from prunefl.runs.records import Record, final_accuracy, final_score, mean_accuracy
+from prunefl.runs.records import (
+    Record,
+    best_evaluation,
+    final_accuracy,
+    final_score,
+    mean_accuracy,
+    score_of,
+)
 from prunefl.system.machine import describe_machine
 
 
@@ -51,6 +59,8 @@ def first_record(setup: Setup, state: ServerState, data: str, version: str) -> R
     }
     if (metric := loss_of(setup.config).metric) != "accuracy":
         record["metric"] = metric
+    if own_code := digest_own_code(setup.config):
+        record["own_code"] = own_code
     return record
 
 
@@ -149,7 +159,7 @@ def without_repeats(record: Record, previous: Mapping[str, int] | None) -> Recor
     return record
 
 
-def end_record(records: list[Record], state: ServerState) -> EndRecord:
+def end_record(records: list[Record], state: ServerState, keeps_best: bool) -> EndRecord:
     """Return the record that closes a finished run."""
     record: EndRecord = {
         "kind": "end",
@@ -160,4 +170,7 @@ def end_record(records: list[Record], state: ServerState) -> EndRecord:
     }
     if record["accuracy"] is None and (score := final_score(records)) is not None:
         record["score"] = score
+    best = best_evaluation(records) if keeps_best else None
+    if best is not None:
+        record["best_round"], record["best_score"] = best["round"], score_of(best) or 0.0
     return record

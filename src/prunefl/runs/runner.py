@@ -18,6 +18,7 @@ from prunefl.rounds.evaluation import is_evaluated
 from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
+from prunefl.runs.best import keep_best
 from prunefl.runs.callbacks import OnRecord
 from prunefl.runs.evaluate import Evaluator
 from prunefl.runs.records import (
@@ -38,6 +39,7 @@ from prunefl.system.version import VERSION
 from prunefl.wire.model_file import About, save_model
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import Tensor, nn
 
 
@@ -49,6 +51,7 @@ class Run:
         state: the trained weights and their masks, as arrays.
         finished: False if it was stopped; it can be resumed.
         complaints: what was found wrong on the way, such as an unreadable checkpoint that was skipped.
+        best: weights and masks of the best evaluation, with run.keep_best.
         again: goes on with the run in its folder to so many rounds in all; None where no folder was kept.
     """
 
@@ -59,6 +62,7 @@ class Run:
     finished: bool
     complaints: tuple[str, ...] = ()
     again: "Callable[[int], Run] | None" = None
+    best: SparseState | None = None
 
     def __repr__(self) -> str:
         """Return the run in a line."""
@@ -77,12 +81,28 @@ class Run:
             raise PruneFLError("extend needs the folder of the run: train with out=FOLDER")
         return self.again(self._done + rounds)
 
+    def plot(self, *others: "Run") -> "Figure":
+        """Return a figure of what this run came to, and others beside it; a notebook shows it."""
+        # the drawing is a room above this one: asked for by its public name
+        import prunefl
+
+        return prunefl.plot(self, *others)
+
     @cached_property
     def model(self) -> "nn.Module":
         """The trained network as a plain torch module, zero where pruned."""
         from prunefl.local.torch_backend.backend import module_with
 
         return module_with(self.network.module, self.state)
+
+    @cached_property
+    def best_model(self) -> "nn.Module":
+        """The network of the best evaluation, as `model` is that of the last round."""
+        from prunefl.local.torch_backend.backend import module_with
+
+        if self.best is None:
+            raise PruneFLError("best_model needs run.keep_best=true, and a round that was evaluated")
+        return module_with(self.network.module, self.best)
 
     @cached_property
     def masks(self) -> "dict[str, Tensor]":
@@ -134,6 +154,7 @@ def execute(
         if not opened.record_bytes:
             file.write(first_record(setup, opened.state, data, VERSION))
         live = opened.live
+        best = keep_best(folder, _about(setup), setup.config.run.keep_best, read_records(file.path))
         clock = time.perf_counter()
         for state, outcome in rounds:
             check_sound(setup, state, outcome)
@@ -143,6 +164,8 @@ def execute(
             full = {**outcome_record(setup, state, outcome, spent, wall), **tested}
             record, live = without_repeats(full, live), full["live"]
             file.write(record)
+            if best is not None:
+                best.show(full, state.sparse)
             stop = bool(on_record(full))
             if stop or state.round % setup.config.run.checkpoint_every == 0 or _finished(setup, state):
                 file.sync()
@@ -162,10 +185,12 @@ def execute(
         records = read_records(file.path)
         if _finished(setup, state) and records[-1]["kind"] != "end":
             # first the model: who reads "end" may rely on it
-            _save_model(setup, state, folder)
-            file.write(end_record(records, state))
+            save_model(folder / MODEL_FILE, state.sparse, _about(setup))
+            file.write(end_record(records, state, best is not None))
     records = read_records(folder / "records.jsonl")
-    return Run(setup.network, state.sparse, records, folder, _finished(setup, state), opened.complaints)
+    kept = None if best is None else best.state
+    finished = _finished(setup, state)
+    return Run(setup.network, state.sparse, records, folder, finished, opened.complaints, best=kept)
 
 
 def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator | None) -> Record:
@@ -188,7 +213,6 @@ def _finished(setup: Setup, state: ServerState) -> bool:
     return state.round >= setup.config.run.rounds
 
 
-def _save_model(setup: Setup, state: ServerState, folder: Path) -> None:
+def _about(setup: Setup) -> About:
     network = setup.network
-    about = About(setup.config.model.name, network.classes, network.input_shape, network.template.layers)
-    save_model(folder / MODEL_FILE, state.sparse, about)
+    return About(setup.config.model.name, network.classes, network.input_shape, network.template.layers)

@@ -12,6 +12,7 @@ from prunefl.core.masks import Masks
 from prunefl.core.network import Network
 from prunefl.core.state import SparseState
 from prunefl.data.mine import Brought, count_labels
+from prunefl.data.recipe import transform
 from prunefl.data.task import spoken
 from prunefl.engines.flower.client_store import ClientStore
 from prunefl.engines.flower.handshake import Facts, collect_facts
@@ -105,6 +106,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         check_config(config, len(brought.samples), options.limits)
         count_held_out(len(brought.samples), options.client, config)
         refuse_changed_data(options.folder, run, brought.samples)
+        samples = transform(brought.samples, config.transforms, config.data.shape)
         network = plan_network(plan_text, config) if plan_text else load_network(config)
         if network.plan is not None:
             check_plan(network.plan, config, options.limits)
@@ -113,7 +115,7 @@ def open_session(options: WorkerOptions, run: str, config_text: str, plan_text: 
         backend = make_backend(network, config, measured)
     except (PruneFLError, OSError, MemoryError) as error:
         raise SessionError(str(error) or type(error).__name__) from error
-    client = Client(options.client, brought.samples, network, backend, method, config)
+    client = Client(options.client, samples, network, backend, method, config)
     kept = KEPT_CHECKPOINTS * config.run.checkpoint_every
     store = ClientStore(options.folder / "rounds", kept, options.limits.disk_mb << 20)
     facts = collect_facts(network.template)

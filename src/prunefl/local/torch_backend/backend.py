@@ -20,6 +20,7 @@ from prunefl.core.state import Array, Arrays, SparseState
 from prunefl.local.backend import Batch, Inputs, Penalty, Sums, Trained
 from prunefl.local.torch_backend.collect import collect_gradients
 from prunefl.local.torch_backend.convert import pruned_layers, sparsify
+from prunefl.local.torch_backend.device import CPU, as_array, has_kernels, moved
 from prunefl.local.torch_backend.inputs import as_torch_inputs, call, repeated
 from prunefl.local.torch_backend.losses import criterion_of
 from prunefl.local.torch_backend.state import load_state, state_of
@@ -36,6 +37,7 @@ class TorchBackend:
         measured: break-even densities to go by, and where new ones are entered.
         optimiser: how a gradient becomes a step.
         example: the input of one sample, where it is not a float array of this shape.
+        device: where it computes; on others than the CPU pruned layers are dense under their mask.
     """
 
     name = "torch"
@@ -49,20 +51,23 @@ class TorchBackend:
         measured: MutableMapping[str, float],
         optimiser: OptimiserSettings = PLAIN_SGD,
         example: Inputs | None = None,
+        device: torch.device = CPU,
     ) -> None:
-        self._module, self._template, self._measured = module, template, measured
+        self._template, self._measured, self._device = template, measured, device
+        # the network is everybody's: other devices have a copy
+        self._module = module if has_kernels(device) else copy.deepcopy(module).to(device)
         self._loss = loss if isinstance(loss, Loss) else Loss(loss)
-        self._criterion = criterion_of(self._loss)
+        self._criterion = criterion_of(self._loss, device)
         self._example = repeated(example, batch_shape[0]) if example is not None else torch.zeros(batch_shape)
-        self._generator = torch.Generator()
+        self._generator = torch.Generator(device)
         self._masks: Masks | None = None
         self._threads = 0
         self._stepper = Stepper(optimiser, template)
-        self.model = module
+        self.model = self._module
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of dropout anew."""
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator(self._device).manual_seed(seed)
 
     def begin(self, moments: Moments | None = None, anchor: SparseState | None = None) -> None:
         """Begin a client's training, before its state is loaded."""
@@ -79,10 +84,15 @@ class TorchBackend:
         if state.masks != self._masks or self._threads != torch.get_num_threads():
             if self._masks is not None:
                 self._stepper.leave(self.model, self._masks)
-            self.model = sparsify(self._module, state.masks, example=self._example, measured=self._measured)
+            self.model = self._pruned(state.masks)
             self._masks, self._threads = state.masks, torch.get_num_threads()
         load_state(self.model, {name: self._tensor(name, value) for name, value in state.values.items()})
         seed_dropout(self.model, self._generator)
+
+    def _pruned(self, masks: Masks) -> nn.Module:
+        if not has_kernels(self._device):
+            return sparsify(self._module, masks, choose="dense")
+        return sparsify(self._module, masks, example=self._example, measured=self._measured)
 
     def _tensor(self, name: str, value: Array) -> Tensor:
         # the live values of a full layer are the whole layer, and it is a plain torch layer
@@ -93,7 +103,7 @@ class TorchBackend:
     def state(self) -> SparseState:
         """Return a copy of the state."""
         assert self._masks is not None
-        values = {name: tensor.numpy() for name, tensor in state_of(self.model).items()}
+        values = {name: as_array(tensor) for name, tensor in state_of(self.model).items()}
         flat = {n: values[n].reshape(-1) if n in self._masks else values[n] for n in self._template.names}
         return SparseState(flat, self._masks)
 
@@ -108,8 +118,7 @@ class TorchBackend:
         with self._adding(sums):
             for inputs, labels in batches:
                 optimiser.zero_grad()
-                logits = call(self.model, as_torch_inputs(inputs))
-                loss = self._criterion(logits, torch.from_numpy(labels))
+                logits, loss = self._forward(inputs, labels)
                 loss.backward()
                 if penalty is not None:
                     self._add_gradient(penalty(self.state()))
@@ -118,6 +127,11 @@ class TorchBackend:
                 samples += len(labels)
                 loss_sum += float(loss.detach())
         return Trained(loss_sum / len(batches), right, samples)
+
+    def _forward(self, inputs: Inputs, targets: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        """Return outputs and loss of a batch."""
+        outputs = call(self.model, moved(as_torch_inputs(inputs), self._device))
+        return outputs, self._criterion(outputs, torch.from_numpy(targets).to(self._device))
 
     def _adding(self, sums: Sums | None) -> AbstractContextManager[None]:
         if sums is None:
@@ -130,6 +144,7 @@ class TorchBackend:
         layers, parameters = pruned_layers(self.model), dict(self.model.named_parameters())
         for name, value in extra.items():
             parameter, gradient = parameters[name], torch.from_numpy(np.ascontiguousarray(value))
+            gradient = gradient.to(parameter.device)
             gradient = layers[name].arranged(gradient) if name in layers else gradient.view_as(parameter)
             parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
 
@@ -141,8 +156,7 @@ class TorchBackend:
         with self._adding(Sums(sums, squared=False)):
             for inputs, labels in batches:
                 self.model.zero_grad()
-                outputs = call(self.model, as_torch_inputs(inputs))
-                self._criterion(outputs, torch.from_numpy(labels)).backward()
+                self._forward(inputs, labels)[1].backward()
         # what BatchNorm has noted meanwhile was not training
         for buffer, before in buffers:
             buffer.copy_(before)
@@ -156,18 +170,18 @@ class TorchBackend:
     def judge(self, batch: Batch) -> tuple[Tally, float]:
         """Return what the loss's metric adds up, and the mean loss."""
         outputs, loss = self._outputs(batch)
-        return self._loss.judged_by.tally(outputs.numpy(), batch[1]), loss
+        return self._loss.judged_by.tally(as_array(outputs), batch[1]), loss
 
     def _outputs(self, batch: Batch) -> tuple[Tensor, float]:
-        inputs, targets = batch
+        self.model.eval()
         with torch.no_grad():
-            outputs = call(self.model.eval(), as_torch_inputs(inputs))
-            return outputs, float(self._criterion(outputs, torch.from_numpy(targets)))
+            outputs, loss = self._forward(*batch)
+            return outputs, float(loss)
 
     def _count_right(self, logits: Tensor, labels: NDArray[Any]) -> int:
         if self._loss.metric != "accuracy":
             return 0
-        return int(np.count_nonzero(logits.detach().numpy().argmax(1) == labels))
+        return int(np.count_nonzero(as_array(logits).argmax(1) == labels))
 
     def threads(self, count: int) -> AbstractContextManager[None]:
         """Compute with so many threads meanwhile, in the whole process."""

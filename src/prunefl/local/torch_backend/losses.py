@@ -13,11 +13,11 @@ from prunefl.system.plugins import own_function
 Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
-def criterion_of(loss: Loss) -> Criterion:
-    """Return the function from outputs and targets to the mean loss."""
+def criterion_of(loss: Loss, device: torch.device | None = None) -> Criterion:
+    """Return the function from outputs and targets, on a device, to the mean loss."""
     if ":" in loss.name:
         return _own(loss.name)
-    weights = torch.tensor(loss.class_weights) if loss.class_weights else None
+    weights = torch.tensor(loss.class_weights, device=device) if loss.class_weights else None
 
     def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels, weights, label_smoothing=loss.label_smoothing)

@@ -35,6 +35,7 @@ class MaskedLayer(PrunedLayer):
     def __init__(self, spec: Spec, weight: Tensor, bias: Tensor | None, mask: Mask) -> None:
         super().__init__(spec, weight.detach() * torch.tensor(mask, device=weight.device), bias)
         self.bits = torch.from_numpy(pack_mask(mask))
+        self._moved: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the plain layer with these weights returns."""
@@ -60,8 +61,13 @@ class MaskedLayer(PrunedLayer):
 
     def live_mask(self) -> Tensor:
         """Return which weights live, bool, the weight's shape."""
-        live = unpack_mask(self.bits.numpy(), self.weight.shape)
-        return torch.from_numpy(live).to(self.weight.device)
+        device = self.weight.device
+        if device.type == "cpu":
+            return torch.from_numpy(unpack_mask(self.bits.numpy(), self.weight.shape))
+        # elsewhere every step needs it, and bits would have to be sent there each time
+        if self._moved is None or self._moved.device != device:
+            self._moved = torch.from_numpy(unpack_mask(self.bits.numpy(), self.weight.shape)).to(device)
+        return self._moved
 
     def row_major(self, values: Tensor) -> Tensor:
         """Return a copy of what the mask keeps in row-major order, shape (live,)."""

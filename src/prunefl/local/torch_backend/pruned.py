@@ -18,7 +18,8 @@ class Collection:
 
     def add(self, gradient: Tensor) -> None:
         """Add g, or g², to the total, in place."""
-        gradient = gradient.detach().to(self.total.dtype)
+        # totals lie where they are averaged, on the CPU
+        gradient = gradient.detach().to(self.total.device, self.total.dtype)
         if self.squared:
             self.total.addcmul_(gradient, gradient)
         else:

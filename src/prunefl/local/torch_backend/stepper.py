@@ -13,6 +13,7 @@ from prunefl.core.network import Template
 from prunefl.core.state import Array, SparseState
 from prunefl.local.torch_backend.adam import make_optimiser
 from prunefl.local.torch_backend.convert import pruned_layers
+from prunefl.local.torch_backend.device import as_array
 from prunefl.local.torch_backend.optimiser import LiveOptimiser
 from prunefl.local.torch_backend.pruned import PrunedLayer
 
@@ -81,12 +82,12 @@ class Stepper:
 def _taken(moment: Tensor, layer: PrunedLayer | None, masked: bool) -> Array:
     """Return a copy of a moment as a state holds it."""
     if layer is not None:
-        return np.asarray(layer.row_major(moment).numpy())
-    array: Array = np.array(moment.numpy())
+        return np.asarray(as_array(layer.row_major(moment)))
+    array: Array = np.array(as_array(moment))
     return array.reshape(-1) if masked else array
 
 
 def _put(values: Array, parameter: nn.Parameter, layer: PrunedLayer | None) -> Tensor:
     """Return a copy of live values as the parameter holds them."""
-    tensor = torch.tensor(values)
+    tensor = torch.tensor(values, device=parameter.device)
     return layer.arranged(tensor) if layer is not None else tensor.view_as(parameter)

@@ -4,8 +4,9 @@ import copy
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from prunefl import models
 from prunefl.config.networks import NETWORKS, find_network
+from prunefl.config.optimiser import PLAIN_SGD, OptimiserSettings
 from prunefl.core.masks import Masks
 from prunefl.local.native import PlanError
 from prunefl.local.native.backend import NativeBackend
@@ -23,6 +25,7 @@ from prunefl.local.torch_backend.threads import running_threads
 from prunefl.system.errors import PruneFLError
 
 Step = Callable[[], None]
+Name = TypeVar("Name", bound=Hashable)
 RATE = 1e-4
 QUARTER, THREE_QUARTERS = 0.25, 0.75
 
@@ -150,7 +153,12 @@ def importance_step(model: nn.Module, masks: Mapping[str, Tensor], data: tuple[T
 
 
 def native_step(
-    model: nn.Module, masks: Mapping[str, Tensor], task: Task, data: tuple[Tensor, Tensor], threads: int
+    model: nn.Module,
+    masks: Mapping[str, Tensor],
+    task: Task,
+    data: tuple[Tensor, Tensor],
+    threads: int,
+    optimiser: OptimiserSettings = PLAIN_SGD,
 ) -> Step | None:
     """Return a function that trains for one step by plan; None for a model that cannot be compiled."""
     network = network_of(model, task.input_shape, task.classes)
@@ -158,8 +166,10 @@ def native_step(
         plan = compile_plan(model, network.template, task.input_shape)
     except PlanError:
         return None
-    backend = NativeBackend(plan, "cross_entropy", threads)
-    backend.load(network.first.remask(Masks({name: mask.numpy() for name, mask in masks.items()})))
+    backend = NativeBackend(plan, "cross_entropy", threads, optimiser)
+    state = network.first.remask(Masks({name: mask.numpy() for name, mask in masks.items()}))
+    backend.begin(anchor=state)
+    backend.load(state)
     batch = [(data[0].numpy(), data[1].numpy())]
 
     def step() -> None:
@@ -176,7 +186,7 @@ def dense_steps(model: nn.Module, data: tuple[Tensor, Tensor]) -> Iterator[Step]
         yield training_step(duplicate, optimiser, data, keep)
 
 
-def take_turns(steps: Mapping[str, Step], seconds: float) -> dict[str, Timings]:
+def take_turns(steps: Mapping[Name, Step], seconds: float) -> dict[Name, Timings]:
     """Return the timings of steps that took turns for so long, at least five each.
 
     Quick steps go several times in their turn, so that the caches hold what a training loop would hold.
