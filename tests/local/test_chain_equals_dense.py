@@ -23,10 +23,11 @@ def chains(draw: st.DrawFn) -> tuple[nn.Sequential, tuple[int, ...]]:
     layers: list[nn.Module] = []
     for _ in range(draw(st.integers(0, 3))):
         width, kernel = draw(st.integers(1, 9)), draw(st.sampled_from([1, 3]))
-        layers.append(
-            nn.Conv2d(channels, width, kernel, stride=draw(st.sampled_from([1, 1, 2])), padding=kernel // 2)
-        )
+        stride = draw(st.sampled_from([1, 1, 2]))
         between = draw(st.sampled_from(["none", "relu", "relu pool", "pool relu", "pool", "norm", "overlap"]))
+        # a bias before BatchNorm has a gradient of zero: each side would have nothing but the noise of its sum
+        bias = between != "norm"
+        layers.append(nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=bias))
         layers += {
             "none": [],
             "relu": [nn.ReLU()],
