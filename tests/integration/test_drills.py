@@ -228,7 +228,7 @@ def test_a_member_cannot_fill_the_servers_memory(tmp_path):
         start(town)
         before = memory(town)
         with Insider(town, 2) as insider:
-            for number in range(60):
+            for number in range(300):
                 with pytest.raises(httpx.HTTPStatusError, match="403"):
                     insider.push_object(f"{number:064d}", os.urandom(4 << 20))
         assert memory(town) - before < 100 << 20
