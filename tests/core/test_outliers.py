@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prunefl import _core
@@ -16,6 +16,7 @@ numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9)
 
 
 @given(numbers, st.floats(0.5, 20))
+@example([0.0, 1.0, 5e-324], 0.5)
 def test_a_cap_leaves_alone_what_is_within_and_keeps_the_sign_of_the_rest(values, most):
     found = outliers.cap(values, most)
     bound = most * float(np.median(np.abs(values)))

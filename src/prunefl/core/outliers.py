@@ -11,6 +11,9 @@ import numpy as np
 from prunefl import _core
 from prunefl.core.state import Arrays, SparseState
 
+MOST_NORM = 1e30
+"""Of all weights, and of a change; products of larger ones leave the range of float32 at once."""
+
 ENOUGH = 3
 """Of two that differ nobody can say which one is wrong."""
 
@@ -38,9 +41,10 @@ def cap(values: Sequence[float], most: float) -> list[float]:
     Those within the bounds come back as they are.
     """
     usual = median([abs(value) for value in values]) if len(values) >= ENOUGH else 0.0
-    if not most or not usual:
-        return list(values)
     bound = most * usual
+    # also where a tiny median and a small `most` leave nothing of their product
+    if not bound:
+        return list(values)
     return [value if abs(value) <= bound else math.copysign(bound, value) for value in values]
 
 
