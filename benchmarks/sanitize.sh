@@ -1,8 +1,10 @@
 #!/bin/sh
 # Run the tests of all C++ modules, and the fuzzer of the wire, under AddressSanitizer and UBSan: `make sanitize`, or
 # `benchmarks/sanitize.sh PYTHON` with an interpreter that has the package's dependencies and nanobind, cmake, pytest.
+# Further arguments are pytest's, in place of the tests named below.
 set -eu
 python=${1:-python3}
+[ $# = 0 ] || shift
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${SANITIZE_BUILD:-"$here/build/sanitize"}
 
@@ -38,7 +40,8 @@ for module in (_coding, _core, _kernels):
 CHECK
 # A sanitizer takes memory as it likes, so that none is counted here.
 "$python" -S "$here/benchmarks/fuzz_wire.py" --inputs "${FUZZ_INPUTS:-50000}" --seed 1 --any-memory
-"$python" -S -m pytest -p no:cacheprovider --capture=no "$here/tests/wire" "$here/tests/core" "$here/tests/kernels" \
-    "$here/tests/local/test_native_graphs.py" "$here/tests/local/test_plan_format.py" "$here/tests/local/test_layers.py" \
-    "$here/tests/local/test_chain.py" "$here/tests/local/test_chain_equals_dense.py" \
+cd "$here"
+[ $# -gt 0 ] || set -- tests/wire tests/core tests/kernels tests/local/test_native_graphs.py tests/local/test_plan_format.py \
+    tests/local/test_layers.py tests/local/test_chain.py tests/local/test_chain_equals_dense.py
+"$python" -S -m pytest -p no:cacheprovider --capture=no "$@" \
     -k "not memory and not papers_networks and not bench and not without_torch"

@@ -35,7 +35,8 @@ KERNEL void multiply_lanes(Rows<const float> a, Rows<const float> b, Rows<float>
     constexpr int TALL = 2, LONG = 4;
     for (int i = 0; i < rows; i += TALL)
         for (int j = 0; j < columns; j += LONG) {
-            const Rows<const float> left{a.data + i * a.down, a.down, a.along}, right{b.data + j * b.along, b.down, b.along};
+            const Rows<const float> left{a.data + i * a.down, a.down, a.along},
+                right{b.data + j * b.along, b.down, b.along};
             const Rows<float> to{c.data + i * c.down + j * c.along, c.down, c.along};
             if (i + TALL <= rows && j + LONG <= columns) {
                 multiply_tile<TALL, LONG, WHOLE>(left, right, to, depth, scale, lanes);
@@ -43,9 +44,9 @@ KERNEL void multiply_lanes(Rows<const float> a, Rows<const float> b, Rows<float>
             }
             for (int y = 0; y < least(TALL, rows - i); y++)
                 for (int x = 0; x < least(LONG, columns - j); x++)
-                    multiply_tile<1, 1, WHOLE>({left.data + y * a.down, a.down, a.along},
-                                               {right.data + x * b.along, b.down, b.along},
-                                               {to.data + y * c.down + x * c.along, c.down, c.along}, depth, scale, lanes);
+                    multiply_tile<1, 1, WHOLE>(
+                        {left.data + y * a.down, a.down, a.along}, {right.data + x * b.along, b.down, b.along},
+                        {to.data + y * c.down + x * c.along, c.down, c.along}, depth, scale, lanes);
         }
 }
 
@@ -89,13 +90,13 @@ static void attend_forward(const Attention& at, const float* x, float* p, float*
     run_tasks(at.heads, threads, [&](int head) {
         const Heads<const float> of(at, x, head);
         float *mine = p + head * at.tokens * channel, *lines = scratch + 2 * omp_get_thread_num() * batch;
-        multiply_rows({of.query, batch, channel}, {of.key, channel, batch}, {mine, channel, batch}, at.tokens, at.tokens,
-                      at.head_width(), at.scale(), at.batch);
+        multiply_rows({of.query, batch, channel}, {of.key, channel, batch}, {mine, channel, batch}, at.tokens,
+                      at.tokens, at.head_width(), at.scale(), at.batch);
         for (int t = 0; t < at.tokens; t++)
             softmax_rows(mine + t * channel, at.tokens, at.causal ? t + 1 : at.tokens, at.batch, lines, lines + batch);
         multiply_rows({of.value, channel, batch}, {mine, batch, channel},
-                      {y + head * at.head_width() * channel, channel, batch}, at.head_width(), at.tokens, at.tokens, 1.f,
-                      at.batch);
+                      {y + head * at.head_width() * channel, channel, batch}, at.head_width(), at.tokens, at.tokens,
+                      1.f, at.batch);
     });
 }
 
@@ -117,8 +118,8 @@ static void attend_backward(const Attention& at, const float* x, const float* p,
         const Heads<float> to(at, dx, head);
         const float *mine = p + head * tokens * channel, *back = dy + head * width * channel;
         float *g = scratch + omp_get_thread_num() * (tokens * channel + batch), *line = g + tokens * channel;
-        multiply_rows({back, batch, channel}, {of.value, channel, batch}, {g, channel, batch}, tokens, tokens, width, 1.f,
-                      at.batch);
+        multiply_rows({back, batch, channel}, {of.value, channel, batch}, {g, channel, batch}, tokens, tokens, width,
+                      1.f, at.batch);
         for (int t = 0; t < tokens; t++) softmax_backward(mine + t * channel, g + t * channel, tokens, at.batch, line);
         multiply_rows({of.key, channel, batch}, {g, batch, channel}, {to.query, channel, batch}, width, tokens, tokens,
                       at.scale(), at.batch);

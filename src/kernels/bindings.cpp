@@ -62,10 +62,12 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> positions_of(const Pattern& pattern
     return {found->data(), {found->size()}, owner};
 }
 
-void to_row_major(const BlockedRows& pattern, Address from, Address to) {
+template <class Pattern>
+void to_row_major(const Pattern& pattern, Address from, Address to) {
     pattern.to_row_major(readable(from), writable(to));
 }
-void from_row_major(const BlockedRows& pattern, Address from, Address to) {
+template <class Pattern>
+void from_row_major(const Pattern& pattern, Address from, Address to) {
     pattern.from_row_major(readable(from), writable(to));
 }
 
@@ -75,7 +77,8 @@ std::shared_ptr<LinearPattern> linear_pattern(const Live& live) {
 }
 
 std::shared_ptr<ConvPattern> conv_pattern(const Live& live, int groups, std::tuple<int, int> kernel,
-                                          std::tuple<int, int> stride, std::tuple<int, int> dilation, const Size& padding) {
+                                          std::tuple<int, int> stride, std::tuple<int, int> dilation,
+                                          const Size& padding) {
     ConvShape s{};
     s.out_channels = static_cast<int>(live.shape(0)), s.groups = groups;
     std::tie(s.kernel_h, s.kernel_w) = kernel;
@@ -123,29 +126,34 @@ NB_MODULE(_kernels, m) {
     // Models may live until the interpreter ends, and then nothing is freed in order.
     nb::set_leak_warnings(false);
     m.def("paths", &paths, "Names of the instruction sets that this machine runs, the fastest first.");
-    m.def("path", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
+    m.def(
+        "path", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
     m.def("use_path", &use_path, nb::arg("name"));
 
-    nb::class_<BlockedRows>(m, "BlockedRows")
-        .def("to_row_major", &to_row_major, Unlocked())
-        .def("from_row_major", &from_row_major, Unlocked());
-    nb::class_<LinearPattern, BlockedRows>(m, "LinearPattern")
+    nb::class_<LinearPattern>(m, "LinearPattern")
+        .def("to_row_major", &to_row_major<LinearPattern>, Unlocked())
+        .def("from_row_major", &from_row_major<LinearPattern>, Unlocked())
         .def(nb::new_(&linear_pattern), nb::arg("live").noconvert())
-        .def("__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
+        .def(
+            "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
         .def("__len__", &LinearPattern::size)
         .def("positions", &positions_of<LinearPattern>);
-    nb::class_<ConvPattern, BlockedRows>(m, "ConvPattern")
+    nb::class_<ConvPattern>(m, "ConvPattern")
+        .def("to_row_major", &to_row_major<ConvPattern>, Unlocked())
+        .def("from_row_major", &from_row_major<ConvPattern>, Unlocked())
         .def(nb::new_(&conv_pattern), nb::arg("live").noconvert(), nb::arg("groups"), nb::arg("kernel"),
              nb::arg("stride"), nb::arg("dilation"), nb::arg("padding"))
-        .def("__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
+        .def(
+            "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
         .def("__len__", &ConvPattern::size)
         .def("positions", &positions_of<ConvPattern>);
     nb::class_<Tape>(m, "Tape");
     nb::class_<Chain>(m, "Chain")
         .def(nb::new_(&chain), nb::arg("stages"))
         // A copy of a model shares the pattern but no memory that a step writes.
-        .def("__deepcopy__",
-             [](const Chain& self, nb::handle) { return std::make_shared<Chain>(self.stages()); }, nb::arg("memo"))
+        .def(
+            "__deepcopy__", [](const Chain& self, nb::handle) { return std::make_shared<Chain>(self.stages()); },
+            nb::arg("memo"))
         .def("output_for",
              [](const Chain& self, const Size& size) {
                  const Activation out = self.output_for(activation(size, false));
@@ -208,10 +216,10 @@ NB_MODULE(_kernels, m) {
     m.def(
         "adam",
         [](Address weight, Address gradient, Address first, Address second, Address live, int64_t size,
-           const std::array<float, 9>& rule, int threads) {
-            const auto& [rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale] = rule;
+           const std::array<float, 8>& rule, int threads) {
+            const auto& [rate, rest1, beta2, rest2, epsilon, decay, shrink, scale] = rule;
             kernels().adam(writable(weight), writable(gradient), writable(first), writable(second), bits(live), size,
-                           {rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale}, threads);
+                           {rate, rest1, beta2, rest2, epsilon, decay, shrink, scale}, threads);
         },
         Unlocked());
     m.def(

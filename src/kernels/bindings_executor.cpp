@@ -22,8 +22,8 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::
 using Inputs = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Values = std::vector<std::tuple<int, int, int>>;
-using Operations = std::vector<std::tuple<std::string, std::vector<int>, int, std::vector<int>, std::vector<float>,
-                                          std::vector<int>>>;
+using Operations =
+    std::vector<std::tuple<std::string, std::vector<int>, int, std::vector<int>, std::vector<float>, std::vector<int>>>;
 using Totals = nb::list;  // of pairs: tensor, sums
 using Unlocked = nb::gil_scoped_release;
 
@@ -57,7 +57,7 @@ int batch_of(const Executor& self, const Inputs& x, const Labels& labels) {
 
 // Points parameters at the sums that are to be added to, as long as it lives.
 class Collecting {
-public:
+  public:
     Collecting(Executor& executor, const Totals& totals, bool squared) : executor_(executor) {
         std::vector<std::pair<int, float*>> found;
         for (const nb::handle entry : totals) {
@@ -74,7 +74,7 @@ public:
         for (const int tensor : tensors_) executor_.set_total(tensor, {nullptr, false});
     }
 
-private:
+  private:
     Executor& executor_;
     std::vector<int> tensors_;
 };
@@ -159,10 +159,10 @@ void bind_executor(nb::module_& m) {
                  self.update_by_sgd({rate, momentum, decay, scale, nesterov}, threads);
              })
         .def("update_by_adam",
-             [](Executor& self, const std::array<float, 9>& rule, int threads) {
-                 const auto& [rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale] = rule;
+             [](Executor& self, const std::array<float, 8>& rule, int threads) {
+                 const auto& [rate, rest1, beta2, rest2, epsilon, decay, shrink, scale] = rule;
                  const Unlocked unlocked;
-                 self.update_by_adam({rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale}, threads);
+                 self.update_by_adam({rate, rest1, beta2, rest2, epsilon, decay, shrink, scale}, threads);
              })
         .def("evaluate", &evaluate)
         .def_prop_ro("num_bytes", &Executor::num_bytes);

@@ -27,7 +27,8 @@ INLINE float exp_of(float z) {
 // The normal distribution's share below z, to 1e-7 (Abramowitz and Stegun 7.1.26).
 INLINE float share_below(float z) {
     const float x = __builtin_fabsf(z) * 0.70710678118654752f, t = 1.f / (1.f + 0.3275911f * x);
-    const float poly = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+    const float poly =
+        ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
     const float tail = 0.5f * poly * exp_of(-x * x);
     return z < 0.f ? tail : 1.f - tail;
 }
@@ -54,20 +55,19 @@ INLINE float slope(float z) {
         const float s = 1.f / (1.f + exp_of(-z));
         return s * (1.f - s);
     }
-    if constexpr (ACT == Act::gelu)
-        return share_below(z) + z * 0.39894228040143268f * exp_of(-0.5f * z * z);
+    if constexpr (ACT == Act::gelu) return share_below(z) + z * 0.39894228040143268f * exp_of(-0.5f * z * z);
     return 1.f;
 }
 
-#define FOR_ACTS(act, call)                                          \
-    switch (act) {                                                   \
-        case Act::relu: call(Act::relu); break;                      \
-        case Act::relu6: call(Act::relu6); break;                    \
-        case Act::hard_swish: call(Act::hard_swish); break;          \
-        case Act::hard_sigmoid: call(Act::hard_sigmoid); break;      \
-        case Act::sigmoid: call(Act::sigmoid); break;                \
-        case Act::gelu: call(Act::gelu); break;                      \
-        default: call(Act::none);                                    \
+#define FOR_ACTS(act, call)                                     \
+    switch (act) {                                              \
+        case Act::relu: call(Act::relu); break;                 \
+        case Act::relu6: call(Act::relu6); break;               \
+        case Act::hard_swish: call(Act::hard_swish); break;     \
+        case Act::hard_sigmoid: call(Act::hard_sigmoid); break; \
+        case Act::sigmoid: call(Act::sigmoid); break;           \
+        case Act::gelu: call(Act::gelu); break;                 \
+        default: call(Act::none);                               \
     }
 
 template <Act ACT>
@@ -249,7 +249,8 @@ static void blend_backward(Placed<const float> x, const Placed<const float>* giv
         for (int h = 0; h < height; h++) {
             float* g = all + h * length;
             const float* from = read_row(dy, c, h, bench.copy(0));
-            if (gated) gate_row(read_row(y, c, h, bench.copy(1)), from, g, length, act == Act::relu ? __builtin_inff() : 6.f);
+            if (gated)
+                gate_row(read_row(y, c, h, bench.copy(1)), from, g, length, act == Act::relu ? __builtin_inff() : 6.f);
             else if (act == Act::none) memcpy(g, from, sizeof(float) * length);
             else {
                 const float* in = read_row(x, c, h, bench.copy(1));

@@ -13,7 +13,7 @@ namespace prunefl {
 
 // Every copy of a model has a pool of its own; the lock is for models that several threads evaluate.
 class Pool {
-public:
+  public:
     ~Pool() {
         for (auto& [size, memory] : free_) std::free(memory);
     }
@@ -40,7 +40,7 @@ public:
         free_.emplace(size, memory);
     }
 
-private:
+  private:
     static constexpr size_t MOST_FREE = 32;
     std::mutex mutex_;
     std::multimap<size_t, void*> free_;
@@ -48,7 +48,7 @@ private:
 
 // A piece of a pool, with finite floats in the slack behind it; goes back by itself.
 class Buffer {
-public:
+  public:
     Buffer() = default;
     Buffer(const std::shared_ptr<Pool>& pool, ptrdiff_t floats) : pool_(pool) {
         size_ = (sizeof(float) * (floats + SLACK) + 63) / 64 * 64;
@@ -66,7 +66,7 @@ public:
     float* data() const { return data_; }
     uint8_t* bytes() const { return reinterpret_cast<uint8_t*>(data_); }
 
-private:
+  private:
     void swap(Buffer& other) noexcept {
         std::swap(pool_, other.pool_);
         std::swap(data_, other.data_);

@@ -46,7 +46,7 @@ struct Gradients {
 };
 
 class Chain {
-public:
+  public:
     explicit Chain(std::vector<Stage> stages);
     const std::vector<Stage>& stages() const { return stages_; }
     // (channels, height, width) of the output; throws std::invalid_argument for an input that does not fit.
@@ -61,7 +61,7 @@ public:
     void backward(const Tape& tape, const std::vector<const float*>& weights, const float* out, const float* dout,
                   bool dout_ours, const Gradients& gradients, int threads) const;
 
-private:
+  private:
     struct Flow;  // a gradient on its way back
     std::shared_ptr<Tape> run(const Activation& given, const float* x, const std::vector<const float*>& weights,
                               const std::vector<const float*>& biases, float* out, int threads, bool keep) const;

@@ -47,9 +47,8 @@ void add_full_gradient(const std::shared_ptr<Pool>& pool, const Tape::Step& step
     constexpr int CACHED = 49152;  // floats of gradient that a thread works on
     const int rows_each = std::clamp(CACHED / shape.per_row(), 1, std::max(1, shape.out_channels / threads));
     const Buffer scratch(pool, static_cast<ptrdiff_t>(threads) * rows_each * shape.per_row());
-    kernels().conv_full_gradient(
-        {shape.out_channels, shape.groups, shape.per_row(), g.all_block, g.all_offset.data()}, step.x.data(),
-        step.input.row(), dy, total, scratch.data(), rows_each, threads);
+    kernels().conv_full_gradient({shape.out_channels, shape.groups, shape.per_row(), g.all_block, g.all_offset.data()},
+                                 step.x.data(), step.input.row(), dy, total, scratch.data(), rows_each, threads);
 }
 
 }  // namespace
@@ -72,8 +71,8 @@ void Chain::linear_back(const Tape& tape, size_t i, const float* weights, const 
     flow = std::move(next);
 }
 
-void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const float* after,
-                      const Gradients& gradients, Flow& flow, int threads) const {
+void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const float* after, const Gradients& gradients,
+                      Flow& flow, int threads) const {
     const Stage& stage = stages_[i];
     const Tape::Step& step = tape.steps[i];
     const ConvGeometry& g = *step.geometry;
@@ -92,9 +91,8 @@ void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const fl
                                  flat ? length * at.height : length};
     if (gradients.biases[i]) kernels().bias_gradient(dy, at.channels, gradients.biases[i], threads);
     if (gradients.weights[i])
-        kernels().conv_weight_gradient({at.channels, stage.conv->blocks(), stage.conv->start(), g.forward_offset.data(),
-                                        nullptr},
-                                       step.x.data(), step.input.row(), dy, gradients.weights[i], threads);
+        kernels().conv_weight_gradient(pattern.forward(g, nullptr), step.x.data(), step.input.row(), dy,
+                                       gradients.weights[i], threads);
     if (gradients.totals[i].sum) add_full_gradient(pool_, step, pattern, dy, gradients.totals[i], threads);
     flow = Flow{};
     if (!onward) return;
@@ -103,12 +101,10 @@ void Chain::conv_back(const Tape& tape, size_t i, const float* weights, const fl
     const Buffer reordered(pool_, pattern.size());
     kernels().gather(reordered.data(), weights, pattern.backward_order().data(), pattern.size(), threads);
     const int to_length = to.cells_w * to.batch;
-    kernels().conv_forward({pattern.backward_rows(), pattern.backward_blocks(), pattern.backward_start(),
-                            g.backward_offset.data(), reordered.data()},
-                           padded.data(), at.row(),
-                           {flow.gradient.data(), to.plane(), to.row(), flat ? 1 : to.cells_h,
-                            flat ? to_length * to.cells_h : to_length},
-                           nullptr, false, threads);
+    kernels().conv_forward(
+        pattern.backward(g, reordered.data()), padded.data(), at.row(),
+        {flow.gradient.data(), to.plane(), to.row(), flat ? 1 : to.cells_h, flat ? to_length * to.cells_h : to_length},
+        nullptr, false, threads);
 }
 
 void Chain::write_input_gradient(const Tape& tape, const Flow& flow, float* dx, int threads) const {

@@ -70,7 +70,8 @@ void Chain::plan(const Activation& given, Tape& tape) const {
         } else {
             step.geometry = stage.conv->geometry(at.height, at.width, at.batch);
             step.input = step.geometry->input;
-            at = {at.batch, stage.conv->shape().out_channels, step.geometry->out_height, step.geometry->out_width, true};
+            at = {at.batch, stage.conv->shape().out_channels, step.geometry->out_height, step.geometry->out_width,
+                  true};
         }
         if (stage.pool) {
             const PoolShape& p = *stage.pool;
@@ -79,8 +80,9 @@ void Chain::plan(const Activation& given, Tape& tape) const {
         }
         if (i) tape.steps[i - 1].after = step.input;
     }
-    tape.steps.back().after = stages_.back().linear ? linear_layout(at.channels, 1, 1, at.batch)
-                                                    : plain_layout(at.channels, at.height, at.width, at.batch, at.batch);
+    tape.steps.back().after = stages_.back().linear
+                                  ? linear_layout(at.channels, 1, 1, at.batch)
+                                  : plain_layout(at.channels, at.height, at.width, at.batch, at.batch);
 }
 
 void Chain::read_input(const Tape& tape, const float* x, int threads) const {
@@ -100,12 +102,12 @@ void Chain::read_input(const Tape& tape, const float* x, int threads) const {
 }
 
 // `to` is the next stage's input, or the caller's memory.
-void Chain::run_conv(const Tape& tape, size_t i, const float* weights, const float* bias, float* to, int threads) const {
+void Chain::run_conv(const Tape& tape, size_t i, const float* weights, const float* bias, float* to,
+                     int threads) const {
     const Stage& stage = stages_[i];
     const Tape::Step& step = tape.steps[i];
     const ConvGeometry& g = *step.geometry;
-    const ConvWeights w{stage.conv->shape().out_channels, stage.conv->blocks(), stage.conv->start(),
-                        g.forward_offset.data(), weights};
+    const ConvWeights w = stage.conv->forward(g, weights);
     const int length = g.out_width * g.batch;
     const auto compute = [&](float* y, ptrdiff_t plane, ptrdiff_t row, bool relu) {
         // Without padding on either side a 1x1 convolution sees one long row.
@@ -125,8 +127,7 @@ void Chain::run_conv(const Tape& tape, size_t i, const float* weights, const flo
     if (stage.pool)
         kernels().pool_forward({y.data(), made.plane(), made.row(), g.out_height, length}, *stage.pool, stage.relu,
                                after, step.index.bytes(), threads);
-    else
-        kernels().move_rows({made, y.data()}, nullptr, after, threads);
+    else kernels().move_rows({made, y.data()}, nullptr, after, threads);
 }
 
 void Chain::run_linear(const Tape& tape, size_t i, const float* weights, const float* bias, float* to,
@@ -150,8 +151,8 @@ std::shared_ptr<Tape> Chain::run(const Activation& given, const float* x, const 
         if (last && stages_[i].linear) rows = Buffer(pool_, steps[i].after.size());
         const Layout& after = steps[i].after;
         if (stages_[i].pool)
-            steps[i].index = Buffer(pool_, static_cast<ptrdiff_t>(after.channels) * after.height * after.width *
-                                               after.batch / 4 + 1);
+            steps[i].index = Buffer(
+                pool_, static_cast<ptrdiff_t>(after.channels) * after.height * after.width * after.batch / 4 + 1);
         float* to = !last ? steps[i + 1].x.data() : rows.data() ? rows.data() : out;
         if (stages_[i].conv) run_conv(*tape, i, weights[i], biases[i], to, threads);
         else run_linear(*tape, i, weights[i], biases[i], to, threads);

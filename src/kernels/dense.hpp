@@ -36,9 +36,8 @@ KERNEL void dense_tile(const float* x, const Spots& spots, const int32_t* __rest
     Vec sum[R][V];
     const float* from[V];
     UNROLL for (int v = 0; v < V; v++) from[v] = x + spots.x[v];
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-        sum[r][v] = step.first ? splat(step.bias ? step.bias[r] : 0.f)
-                               : load_first(y + r * y_plane + spots.y[v], spots.lanes[v]);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] =
+        step.first ? splat(step.bias ? step.bias[r] : 0.f) : load_first(y + r * y_plane + spots.y[v], spots.lanes[v]);
     for (int k = 0; k < count; k++) {
         Vec weight[R];
         UNROLL for (int r = 0; r < R; r++) weight[r] = splat(w[r * w_row + k]);
@@ -82,7 +81,8 @@ static void dense_forward(const DenseWeights& w, const float* x, ptrdiff_t x_row
             const Spots spots(vectors, y.length, x_row, y.row);
             for (int k = 0; k < w.per_row; k += w.block) {
                 const Range block{k, least(w.per_row, k + w.block)};
-#define CALL(V) dense_rows_of<(V < DENSE_VECTORS ? V : DENSE_VECTORS)>(w, rows, block, w.offset, x, spots, y, bias, relu)
+#define CALL(V) \
+    dense_rows_of<(V < DENSE_VECTORS ? V : DENSE_VECTORS)>(w, rows, block, w.offset, x, spots, y, bias, relu)
                 FOR_VECTORS(spots.count, CALL)
 #undef CALL
             }
@@ -93,7 +93,8 @@ static void dense_forward(const DenseWeights& w, const float* x, ptrdiff_t x_row
 // dw of R rows and K positions over some rows of the planes.
 template <int R, int K>
 KERNEL void dense_gradient_tile(const float* x, ptrdiff_t x_row, const int32_t* __restrict offset, const float* dy,
-                                ptrdiff_t y_plane, ptrdiff_t y_row, int height, int length, float* dw, ptrdiff_t w_row) {
+                                ptrdiff_t y_plane, ptrdiff_t y_row, int height, int length, float* dw,
+                                ptrdiff_t w_row) {
     Vec sum[R][K] = {};
     for (int h = 0; h < height; h++)
         for (int i = 0; i < length; i += LANES) {
@@ -140,7 +141,8 @@ static void dense_conv_gradient(const DenseWeights& w, const float* x, ptrdiff_t
         for (int c = 0; c < chunks; c++) {
             const Range lines = part_of(dy.height, c, chunks);
             if (rows == GRADIENT_ROWS) dense_gradient_rows<GRADIENT_ROWS>(w, x, x_row, dy, lines, row, dw);
-            else for (int r = 0; r < rows; r++) dense_gradient_rows<1>(w, x, x_row, dy, lines, row + r, dw);
+            else
+                for (int r = 0; r < rows; r++) dense_gradient_rows<1>(w, x, x_row, dy, lines, row + r, dw);
         }
     });
 }
@@ -150,8 +152,8 @@ template <int R, int V>
 KERNEL void dense_back_tile(const float* dy, ptrdiff_t y_stride, const float* __restrict w, ptrdiff_t w_row, int count,
                             float* dx, ptrdiff_t x_stride, int tail, bool first) {
     Vec sum[R][V];
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
-        sum[r][v] = first ? Vec{} : load_first(dx + r * x_stride + v * LANES, v == V - 1 ? tail : LANES);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] =
+        first ? Vec{} : load_first(dx + r * x_stride + v * LANES, v == V - 1 ? tail : LANES);
     for (int o = 0; o < count; o++) {
         const float* weights = w + o * w_row;
         __builtin_prefetch(weights + 64);
@@ -229,14 +231,15 @@ INLINE void outer_rows(const float* x, int inputs, const float* dy, ptrdiff_t y_
         }
 }
 
-static void dense_linear_gradient(const float* x, int inputs, const float* dy, ptrdiff_t y_stride, int outputs, int batch,
-                                  float* dw, int threads) {
+static void dense_linear_gradient(const float* x, int inputs, const float* dy, ptrdiff_t y_stride, int outputs,
+                                  int batch, float* dw, int threads) {
     constexpr int ROWS = 5;
     run_tasks((outputs + ROWS - 1) / ROWS, threads, [&](int task) {
         const int row = task * ROWS;
         float* to = dw + static_cast<ptrdiff_t>(row) * inputs;
         if (row + ROWS <= outputs) return outer_rows<ROWS>(x, inputs, dy + row * y_stride, y_stride, batch, to);
         for (int r = 0; r < outputs - row; r++)
-            outer_rows<1>(x, inputs, dy + (row + r) * y_stride, y_stride, batch, to + static_cast<ptrdiff_t>(r) * inputs);
+            outer_rows<1>(x, inputs, dy + (row + r) * y_stride, y_stride, batch,
+                          to + static_cast<ptrdiff_t>(r) * inputs);
     });
 }

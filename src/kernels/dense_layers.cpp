@@ -48,8 +48,8 @@ void DenseBackward::run(const float* weights, float* reordered, const float* dy,
     for (size_t p = 0; p < phases_.size(); p++) {
         const Phase& phase = phases_[p];
         const int per_row = static_cast<int>(phase.offset.size());
-        const Planes<float> planes{dx + p * at.plane(), phases ? at.channel() : at.plane(), at.row(), flat ? 1 : cells_h_,
-                                   flat ? length_ * cells_h_ : length_};
+        const Planes<float> planes{dx + p * at.plane(), phases ? at.channel() : at.plane(), at.row(),
+                                   flat ? 1 : cells_h_, flat ? length_ * cells_h_ : length_};
         if (!per_row) {
             // no tap reaches these pixels
             for (int c = 0; c < shape_.in_channels; c++)

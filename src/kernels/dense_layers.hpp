@@ -13,14 +13,14 @@ std::vector<int32_t> linear_offsets(int inputs, int lanes);
 
 // The input gradient of a dense convolution: for each phase of the input a convolution of the output's gradient.
 class DenseBackward {
-public:
+  public:
     DenseBackward(const ConvShape& shape, const ConvGeometry& geometry);
     ptrdiff_t num_weights() const { return static_cast<ptrdiff_t>(shape_.out_channels) * shape_.per_row(); }
     // reordered: num_weights() floats of scratch. Writes planes (channel, phase) of `at`.
     void run(const float* weights, float* reordered, const float* dy, ptrdiff_t y_row, float* dx, const Layout& at,
              bool phases, int threads) const;
 
-private:
+  private:
     struct Phase {
         std::vector<int> taps;
         std::vector<int32_t> offset;  // output channel by tap

@@ -75,8 +75,7 @@ void Executor::set_mask(int tensor, const uint8_t* live) {
     // a dense layer has a pattern without weights, for its geometry
     const std::vector<uint8_t> none(p.dense() ? all : 0, 0);
     const uint8_t* pattern = p.dense() ? none.data() : live;
-    if (op.kind == "conv")
-        p.conv = std::make_shared<ConvPattern>(pattern, conv_shape(op, plan_));
+    if (op.kind == "conv") p.conv = std::make_shared<ConvPattern>(pattern, conv_shape(op, plan_));
     else
         p.linear = std::make_shared<LinearPattern>(pattern, plan_.values[op.output].channels,
                                                    plan_.values[op.inputs[0]].channels);
@@ -156,7 +155,8 @@ Outcome Executor::judge(const float* logits, const int64_t* labels, int batch, f
     for (int n = 0; n < batch; n++) {
         if (labels[n] < 0 || labels[n] >= classes) throw std::invalid_argument("a label is none of the classes");
         const int label = static_cast<int>(labels[n]);
-        found.loss += loss_of(logits + n, classes, batch, label, 1.0 / batch, gradient ? gradient + n : nullptr) / batch;
+        found.loss +=
+            loss_of(logits + n, classes, batch, label, 1.0 / batch, gradient ? gradient + n : nullptr) / batch;
         found.right += largest(logits + n, classes, batch) == label;
     }
     return found;
@@ -179,10 +179,8 @@ Outcome Executor::differentiate(const float* x, const int64_t* labels, int batch
 void Executor::update(float rate, int threads) {
     for (Parameter& p : parameters_) {
         const ptrdiff_t size = static_cast<ptrdiff_t>(p.value.size());
-        if (p.dense())
-            kernels().masked_sgd(p.value.data(), p.gradient.data(), p.live.data(), size, rate, threads);
-        else if (p.trained)
-            kernels().sgd(p.value.data(), p.gradient.data(), size, rate, threads);
+        if (p.dense()) kernels().masked_sgd(p.value.data(), p.gradient.data(), p.live.data(), size, rate, threads);
+        else if (p.trained) kernels().sgd(p.value.data(), p.gradient.data(), size, rate, threads);
     }
 }
 

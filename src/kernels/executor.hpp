@@ -14,7 +14,7 @@ struct Outcome {
 };
 
 class Executor {
-public:
+  public:
     // sizes: floats of every parameter and buffer; trained: which of them SGD changes.
     Executor(Plan plan, const std::vector<int64_t>& sizes, const std::vector<bool>& trained, Loss loss);
     Executor(const Executor&) = delete;
@@ -44,7 +44,7 @@ public:
     Outcome evaluate(const float* x, const int64_t* labels, int batch, int threads);
     int64_t num_bytes() const;
 
-private:
+  private:
     static void arrange(const Parameter& p, const float* values, float* to);
     static void collect(const Parameter& p, const std::vector<float>& from, float* values);
     template <class Work>

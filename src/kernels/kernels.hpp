@@ -10,10 +10,10 @@ struct SgdRule {
     bool nesterov;
 };
 
-// A step of Adam, its corrections of the bias worked out: rate is over 1 - beta1^t, second_root is sqrt(1 - beta2^t).
+// A step of Adam, its corrections of the bias worked into rate and epsilon.
 // rest is 1 - beta, which floats would not give; decay is added to the gradient; shrink multiplies the weight (AdamW).
 struct AdamRule {
-    float rate, rest1, beta2, rest2, second_root, epsilon, decay, shrink, scale;
+    float rate, rest1, beta2, rest2, epsilon, decay, shrink, scale;
 };
 
 struct Kernels {
@@ -25,8 +25,8 @@ struct Kernels {
                             ptrdiff_t y_stride, int batch, float* dw, int threads);
     void (*linear_full_gradient)(const float* x, ptrdiff_t x_stride, int inputs, const float* dy, ptrdiff_t y_stride,
                                  int outputs, int batch, Total, int threads);
-    void (*conv_forward)(const ConvWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y,
-                         const float* bias, bool relu, int threads);
+    void (*conv_forward)(const ConvWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y, const float* bias,
+                         bool relu, int threads);
     void (*conv_weight_gradient)(const ConvWeights&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
                                  float* dw, int threads);
     void (*conv_full_gradient)(const ConvPositions&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
@@ -64,8 +64,8 @@ struct Kernels {
     // p: the probabilities, heads x tokens x tokens x batch; scratch: for each thread two rows of batch floats.
     void (*attend_forward)(const Attention&, const float* x, float* p, float* y, float* scratch, int threads);
     // scratch: for each thread tokens x tokens x batch floats, and batch.
-    void (*attend_backward)(const Attention&, const float* x, const float* p, const float* dy, float* dx, float* scratch,
-                            int threads);
+    void (*attend_backward)(const Attention&, const float* x, const float* p, const float* dy, float* dx,
+                            float* scratch, int threads);
     void (*dense_forward)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<float>& y,
                           const float* bias, bool relu, int threads);
     void (*dense_conv_gradient)(const DenseWeights&, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,

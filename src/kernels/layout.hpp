@@ -8,17 +8,24 @@ INLINE float* row_cells(const Layout& at, float* data, int c, int h, int phase_w
     return data + c * at.channel() + (phase * at.stride_w + phase_w) * at.plane() + cell * at.row();
 }
 
-// A row in one piece: a pointer into the buffer where it lies so, otherwise a copy in `copy`.
+// A row in one piece: a pointer into the buffer where it lies so, otherwise a copy in `copy`. What was cropped is zero:
+// a strided convolution leaves out what it does not read, and a gate before it still asks.
 INLINE const float* read_row(const Placed<const float>& from, int c, int h, float* copy) {
     const Layout& at = from.at;
     float* data = const_cast<float*>(from.data);
-    if (at.stride_w == 1 && at.lanes == at.batch)
-        return row_cells(at, data, c, h, 0) + (at.pad_w - at.first_w[0]) * at.lanes;
+    const float* row = row_cells(at, data, c, h, 0);
+    if (!row) {
+        memset(copy, 0, sizeof(float) * at.width * at.batch);
+        return copy;
+    }
+    if (at.stride_w == 1 && at.lanes == at.batch) return row + (at.pad_w - at.first_w[0]) * at.lanes;
     for (int w = 0; w < at.width; w++) {
         const int padded = w + at.pad_w, phase = padded % at.stride_w;
         const int cell = padded / at.stride_w - at.first_w[phase];
-        memcpy(copy + static_cast<ptrdiff_t>(w) * at.batch, row_cells(at, data, c, h, phase) + cell * at.lanes,
-               sizeof(float) * at.batch);
+        float* to = copy + static_cast<ptrdiff_t>(w) * at.batch;
+        if (cell >= 0 && cell < at.cells_w)
+            memcpy(to, row_cells(at, data, c, h, phase) + cell * at.lanes, sizeof(float) * at.batch);
+        else memset(to, 0, sizeof(float) * at.batch);
     }
     return copy;
 }
@@ -57,8 +64,7 @@ INLINE void clear_padding(const Placed<float>& to, int c) {
     float* first = channel + at.pad_h * at.row();
     memset(channel, 0, sizeof(float) * (first - channel + static_cast<ptrdiff_t>(at.pad_w) * at.lanes));
     const int rows = at.cells_h - bottom - at.pad_h;
-    for (int h = 1; h < rows && beside; h++)
-        memset(first + h * at.row() - right * at.lanes, 0, sizeof(float) * beside);
+    for (int h = 1; h < rows && beside; h++) memset(first + h * at.row() - right * at.lanes, 0, sizeof(float) * beside);
     float* last = first + rows * at.row() - right * at.lanes;
     memset(last, 0, sizeof(float) * (channel + at.plane() - last));
 }
@@ -117,7 +123,7 @@ struct RowCopy {
     RowCopy(const RowCopy&) = delete;
     ~RowCopy() { used--; }
 
-private:
+  private:
     static thread_local std::vector<float> rows[MOST];
     static thread_local int used;
 };

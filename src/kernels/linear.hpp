@@ -1,7 +1,7 @@
-// Sparse linear layers on transposed activations: x is (inputs, batch), y is (outputs, batch), rows a whole number of vectors.
-// Included by every path's file.
+// Sparse linear layers on transposed activations: x is (inputs, batch), y is (outputs, batch), rows a whole number of
+// vectors. Included by every path's file.
 
-constexpr int MOST_VECTORS = 6;  // of one activation row, kept in registers together
+constexpr int MOST_VECTORS = 6;                        // of one activation row, kept in registers together
 constexpr int FORWARD_SETS = REGISTERS == 32 ? 4 : 2;  // of accumulators: they hide the latency of the multiply-adds
 
 // All rows of a range with the weights of one panel: the loop is inside, since a call for every row would cost more.
@@ -98,8 +98,8 @@ template <int V, bool INPUT, bool WEIGHT>
 static void backward_panel(const LinearWeights& w, int p, const float* x, float* dx, ptrdiff_t x_stride,
                            const float* dy, ptrdiff_t y_stride, float* dw, bool add) {
     const ptrdiff_t from = static_cast<ptrdiff_t>(p) * w.panel_width * x_stride;
-    const auto apply = x_stride == V * LANES ? backward_rows<V, true, INPUT, WEIGHT>
-                                             : backward_rows<V, false, INPUT, WEIGHT>;
+    const auto apply =
+        x_stride == V * LANES ? backward_rows<V, true, INPUT, WEIGHT> : backward_rows<V, false, INPUT, WEIGHT>;
     apply(w, p, x + from, INPUT ? dx + from : nullptr, x_stride, dy, y_stride, dw, add);
 }
 

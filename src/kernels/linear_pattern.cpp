@@ -20,11 +20,10 @@ LinearPattern::LinearPattern(const uint8_t* live, int outputs, int inputs) : inp
     const int64_t total = static_cast<int64_t>(outputs) * inputs;
     const int64_t count = total - std::count(live, live + total, uint8_t{0});
     panel_width_ = width_for(static_cast<double>(count) / total, inputs);
-    rows_ = outputs;
-    blocks_ = (inputs + panel_width_ - 1) / panel_width_;
+    panels_ = (inputs + panel_width_ - 1) / panel_width_;
     start_.assign(1, 0);
     column_.reserve(count);
-    for (int p = 0; p < blocks_; p++) {
+    for (int p = 0; p < panels_; p++) {
         const int first = p * panel_width_, last = std::min(inputs, first + panel_width_);
         for (int r = 0; r < outputs; r++) {
             const uint8_t* row = live + static_cast<int64_t>(r) * inputs;
@@ -36,13 +35,13 @@ LinearPattern::LinearPattern(const uint8_t* live, int outputs, int inputs) : inp
 }
 
 LinearWeights LinearPattern::with(const float* value) const {
-    return {inputs_, outputs_, blocks_, panel_width_, start_.data(), column_.data(), value};
+    return {inputs_, outputs_, panels_, panel_width_, start_.data(), column_.data(), value};
 }
 
 std::vector<int64_t> LinearPattern::positions() const {
     std::vector<int64_t> found;
     found.reserve(column_.size());
-    for (int p = 0; p < blocks_; p++)
+    for (int p = 0; p < panels_; p++)
         for (int r = 0; r < outputs_; r++) {
             const size_t at = static_cast<size_t>(p) * outputs_ + r;
             for (int32_t k = start_[at]; k < start_[at + 1]; k++)
@@ -52,22 +51,22 @@ std::vector<int64_t> LinearPattern::positions() const {
 }
 
 template <class Copy>
-void BlockedRows::each_piece(Copy copy) const {
+void LinearPattern::each_piece(Copy copy) const {
     ptrdiff_t at = 0;
-    for (int r = 0; r < rows_; r++)
-        for (int b = 0; b < blocks_; b++) {
-            const int32_t* piece = &start_[static_cast<size_t>(b) * rows_ + r];
+    for (int r = 0; r < outputs_; r++)
+        for (int b = 0; b < panels_; b++) {
+            const int32_t* piece = &start_[static_cast<size_t>(b) * outputs_ + r];
             if (piece[0] == piece[1]) continue;
             copy(at, piece[0], sizeof(float) * (piece[1] - piece[0]));
             at += piece[1] - piece[0];
         }
 }
 
-void BlockedRows::to_row_major(const float* blocked, float* row_major) const {
+void LinearPattern::to_row_major(const float* blocked, float* row_major) const {
     each_piece([&](ptrdiff_t at, ptrdiff_t k, size_t bytes) { std::memcpy(row_major + at, blocked + k, bytes); });
 }
 
-void BlockedRows::from_row_major(const float* row_major, float* blocked) const {
+void LinearPattern::from_row_major(const float* row_major, float* blocked) const {
     each_piece([&](ptrdiff_t at, ptrdiff_t k, size_t bytes) { std::memcpy(blocked + k, row_major + at, bytes); });
 }
 

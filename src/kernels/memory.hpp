@@ -12,7 +12,7 @@
 namespace prunefl {
 
 class Memory {
-public:
+  public:
     // A buffer of so many floats that is in use at this time; `keep` extends its life.
     int reserve(ptrdiff_t floats, int time) {
         const ptrdiff_t padded = (floats + SLACK + ALIGNED - 1) / ALIGNED * ALIGNED;
@@ -52,7 +52,7 @@ public:
         for (const int i : begins_[time]) std::memset(data(i) + wanted_[i].floats, 0, sizeof(float) * SLACK);
     }
 
-private:
+  private:
     static constexpr ptrdiff_t ALIGNED = 16;
     struct Wanted {
         ptrdiff_t floats, size;

@@ -6,6 +6,7 @@ namespace narrow {
 #define PRUNEFL_LANES PRUNEFL_NARROW
 #include "vector.hpp"
 #include "linear.hpp"
+#include "conv_tiles.hpp"
 #include "conv.hpp"
 }  // namespace narrow
 
@@ -32,15 +33,15 @@ static void conv_forward(const ConvWeights& w, const float* x, ptrdiff_t x_row, 
     (wide(y.length) ? prunefl::conv_forward : narrow::conv_forward)(w, x, x_row, y, bias, relu, threads);
 }
 
-static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t x_row,
-                                 const Planes<const float>& dy, float* dw, int threads) {
+static void conv_weight_gradient(const ConvWeights& w, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
+                                 float* dw, int threads) {
     (wide(dy.length) ? prunefl::conv_weight_gradient : narrow::conv_weight_gradient)(w, x, x_row, dy, dw, threads);
 }
 
 static void conv_full_gradient(const ConvPositions& w, const float* x, ptrdiff_t x_row, const Planes<const float>& dy,
                                Total total, float* scratch, int rows_each, int threads) {
-    (wide(dy.length) ? prunefl::conv_full_gradient
-                     : narrow::conv_full_gradient)(w, x, x_row, dy, total, scratch, rows_each, threads);
+    (wide(dy.length) ? prunefl::conv_full_gradient : narrow::conv_full_gradient)(w, x, x_row, dy, total, scratch,
+                                                                                 rows_each, threads);
 }
 
 }  // namespace either

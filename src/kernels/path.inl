@@ -16,6 +16,7 @@ namespace prunefl {
 namespace {
 #include "vector.hpp"
 #include "linear.hpp"
+#include "conv_tiles.hpp"
 #include "conv.hpp"
 #include "layout.hpp"
 #include "pool.hpp"

@@ -20,8 +20,8 @@ namespace {
 std::vector<const Kernels*> runnable() {
     std::vector<const Kernels*> found;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
         found.push_back(&path_avx512);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&path_avx2);
 #endif

@@ -39,7 +39,7 @@ struct Parameter {
     bool trained = false;
     bool dense() const { return !live.empty(); }
     std::vector<float> memory[3];  // what the optimiser remembers: up to two moments, and the anchor that it pulls to
-    Total total{nullptr, false};  // where its gradient at all positions is added meanwhile
+    Total total{nullptr, false};   // where its gradient at all positions is added meanwhile
 };
 typedef std::vector<Parameter> Parameters;
 

@@ -19,32 +19,34 @@ INLINE void over_batch(int batch, At at) {
     for (int n = 0; n < batch; n += LANES) at(least(n, batch - LANES), LANES);
 }
 
-// One output pixel; positions in the window are counted row by row. NaN wins, as in torch.
+// One output pixel; positions in the window are counted row by row. NaN wins, as in torch. With KH and KW the window
+// is of that size and holds no padding.
 template <int KH, int KW>
 INLINE void pool_pixel(const Planes<const float>& x, const float* plane, const PoolShape& pool, int ho, int wo,
                        int width, int batch, bool relu, float* y, uint8_t* index) {
     const int kernel_h = KH ? KH : pool.kernel_h, kernel_w = KW ? KW : pool.kernel_w;
     const int top = ho * pool.stride_h - pool.pad_h, left = wo * pool.stride_w - pool.pad_w;
-    over_batch(batch, [&](int n, int lanes) __attribute__((always_inline)) {
-        Vec best = splat(-__builtin_inff());
-        Int where{};
-        UNROLL for (int i = 0; i < kernel_h; i++) UNROLL for (int j = 0; j < kernel_w; j++) {
-            const int h = top + i, w = left + j;
-            if (!(KH && KW) && (h < 0 || h >= x.height || w < 0 || w >= width)) continue;
-            const float* from = plane + h * x.row + static_cast<ptrdiff_t>(w) * batch + n;
-            const Vec v = lanes == LANES ? load(from) : load_first(from, lanes);
-            const Int wins = (v > best) | (v != v);
-            best = wins ? v : best;
-            where = wins ? Int{} + (i * kernel_w + j) : where;
-        }
-        if (relu) {
-            where = best <= Vec{} ? Int{} + NO_GRADIENT : where;
-            best = positive(best);
-        }
-        if (lanes == LANES) store(y + n, best);
-        else store_first(y + n, best, lanes);
-        store_bytes(index + n, where, lanes);
-    });
+    over_batch(
+        batch, [&](int n, int lanes) __attribute__((always_inline)) {
+            Vec best = splat(-__builtin_inff());
+            Int where{};
+            UNROLL for (int i = 0; i < kernel_h; i++) UNROLL for (int j = 0; j < kernel_w; j++) {
+                const int h = top + i, w = left + j;
+                if (!(KH && KW) && (h < 0 || h >= x.height || w < 0 || w >= width)) continue;
+                const float* from = plane + h * x.row + static_cast<ptrdiff_t>(w) * batch + n;
+                const Vec v = lanes == LANES ? load(from) : load_first(from, lanes);
+                const Int wins = (v > best) | (v != v);
+                best = wins ? v : best;
+                where = wins ? Int{} + (i * kernel_w + j) : where;
+            }
+            if (relu) {
+                where = best <= Vec{} ? Int{} + NO_GRADIENT : where;
+                best = positive(best);
+            }
+            if (lanes == LANES) store(y + n, best);
+            else store_first(y + n, best, lanes);
+            store_bytes(index + n, where, lanes);
+        });
 }
 
 // index: (channels, height, width, batch) bytes of the output.
@@ -52,7 +54,8 @@ static void pool_forward(const Planes<const float>& x, const PoolShape& pool, bo
                          uint8_t* index, int threads) {
     const Layout& at = to.at;
     const bool two = pool.kernel_h == 2 && pool.kernel_w == 2 && !pool.pad_h && !pool.pad_w;
-    const auto pixel = two ? pool_pixel<2, 2> : pool_pixel<0, 0>;
+    const bool three = pool.kernel_h == 3 && pool.kernel_w == 3;
+    const auto inside = two ? pool_pixel<2, 2> : three ? pool_pixel<3, 3> : pool_pixel<0, 0>;
     const int width = x.length / at.batch;
     run_tasks(at.channels, threads, [&](int c) {
         RowCopy copy(at);
@@ -60,9 +63,15 @@ static void pool_forward(const Planes<const float>& x, const PoolShape& pool, bo
         for (int h = 0; h < at.height; h++) {
             float* row = open_row(to, c, h, copy.data);
             uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
-            for (int w = 0; w < at.width; w++)
+            const int top = h * pool.stride_h - pool.pad_h;
+            for (int w = 0; w < at.width; w++) {
+                const int left = w * pool.stride_w - pool.pad_w;
+                const bool whole =
+                    top >= 0 && left >= 0 && top + pool.kernel_h <= x.height && left + pool.kernel_w <= width;
+                const auto pixel = whole ? inside : pool_pixel<0, 0>;
                 pixel(x, x.data + c * x.plane, pool, h, w, width, at.batch, relu,
                       row + static_cast<ptrdiff_t>(w) * at.batch, places + static_cast<ptrdiff_t>(w) * at.batch);
+            }
             close_row(to, c, h, row, copy.data);
         }
     });
@@ -71,31 +80,61 @@ static void pool_forward(const Planes<const float>& x, const PoolShape& pool, bo
 // Two by two windows that do not overlap: every input pixel belongs to at most one of them.
 static void pool_backward_two(const float* g, const uint8_t* index, int width, int batch, float* top, float* bottom) {
     for (int w = 0; w < width; w++)
-        over_batch(batch, [&](int n, int lanes) __attribute__((always_inline)) {
-            const ptrdiff_t at = static_cast<ptrdiff_t>(w) * batch + n;
-            const Vec v = load_first(g + at, lanes);
-            const Int where = load_bytes(index + at, lanes);
-            float* to[4] = {top + at, top + at + batch, bottom + at, bottom + at + batch};
-            for (int i = 0; i < 4; i++)
-                store_first(to[i] + static_cast<ptrdiff_t>(w) * batch, where == Int{} + i ? v : Vec{}, lanes);
-        });
+        over_batch(
+            batch, [&](int n, int lanes) __attribute__((always_inline)) {
+                const ptrdiff_t at = static_cast<ptrdiff_t>(w) * batch + n;
+                const Vec v = load_first(g + at, lanes);
+                const Int where = load_bytes(index + at, lanes);
+                float* to[4] = {top + at, top + at + batch, bottom + at, bottom + at + batch};
+                for (int i = 0; i < 4; i++)
+                    store_first(to[i] + static_cast<ptrdiff_t>(w) * batch, where == Int{} + i ? v : Vec{}, lanes);
+            });
+}
+
+// One window of any other kind, sample by sample: `dx` is its first pixel.
+INLINE void spread_samples(const float* g, const uint8_t* places, const PoolShape& pool, int batch, float* dx,
+                           ptrdiff_t dx_row) {
+    for (int n = 0; n < batch; n++) {
+        const int where = places[n];
+        if (where == NO_GRADIENT) continue;
+        dx[where / pool.kernel_w * dx_row + static_cast<ptrdiff_t>(where % pool.kernel_w) * batch + n] += g[n];
+    }
+}
+
+// The same, pixel by pixel, for small windows; `down` and `across`: its pixels that are no padding.
+INLINE void spread_pixels(const float* g, const uint8_t* places, const PoolShape& pool, Range down, Range across,
+                          int batch, float* dx, ptrdiff_t dx_row) {
+    for (int n = 0; n < batch; n += LANES) {
+        const int lanes = least(LANES, batch - n);
+        const Vec v = load_first(g + n, lanes);
+        const Int where = load_bytes(places + n, lanes);
+        for (int i = down.first; i < down.last; i++)
+            for (int j = across.first; j < across.last; j++) {
+                float* to = dx + i * dx_row + static_cast<ptrdiff_t>(j) * batch + n;
+                const Vec mine = where == Int{} + (i * pool.kernel_w + j) ? v : Vec{};
+                store_first(to, load_first(to, lanes) + mine, lanes);
+            }
+    }
 }
 
 static void pool_backward_any(const Placed<const float>& dy, const uint8_t* index, const PoolShape& pool, int c,
-                              const Planes<float>& dx, float* copy) {
+                              const Planes<float>& dx, int width, float* copy) {
+    constexpr int SMALL = 9;
+    const bool small = pool.kernel_h * pool.kernel_w <= SMALL;
     const Layout& at = dy.at;
     for (int h = 0; h < at.height; h++) {
         const float* g = read_row(dy, c, h, copy);
         const uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
-        for (int w = 0; w < at.width; w++)
-            for (int n = 0; n < at.batch; n++) {
-                const int where = places[w * at.batch + n];
-                if (where == NO_GRADIENT) continue;
-                const int to_h = h * pool.stride_h - pool.pad_h + where / pool.kernel_w;
-                const int to_w = w * pool.stride_w - pool.pad_w + where % pool.kernel_w;
-                dx.data[c * dx.plane + to_h * dx.row + static_cast<ptrdiff_t>(to_w) * at.batch + n] +=
-                    g[w * at.batch + n];
-            }
+        const int top = h * pool.stride_h - pool.pad_h;
+        const Range down{most(0, -top), least(pool.kernel_h, dx.height - top)};
+        for (int w = 0; w < at.width; w++) {
+            const int left = w * pool.stride_w - pool.pad_w;
+            const Range across{most(0, -left), least(pool.kernel_w, width - left)};
+            const ptrdiff_t from = static_cast<ptrdiff_t>(w) * at.batch;
+            float* to = dx.data + c * dx.plane + top * dx.row + static_cast<ptrdiff_t>(left) * at.batch;
+            if (small) spread_pixels(g + from, places + from, pool, down, across, at.batch, to, dx.row);
+            else spread_samples(g + from, places + from, pool, at.batch, to, dx.row);
+        }
     }
 }
 
@@ -111,10 +150,10 @@ static void pool_backward(const Placed<const float>& dy, const uint8_t* index, c
         // Rows and columns that no window covers get no gradient.
         if (!two || to.height != 2 * at.height || to.width != 2 * at.width)
             memset(plane, 0, sizeof(float) * to.plane());
-        else
-            clear_padding(dx, c);
+        else clear_padding(dx, c);
         if (!two)
-            return pool_backward_any(dy, index, pool, c, {dx.data + to.origin(), to.plane(), to.row(), 0, 0}, copy.data);
+            return pool_backward_any(dy, index, pool, c, {dx.data + to.origin(), to.plane(), to.row(), to.height, 0},
+                                     to.width, copy.data);
         for (int h = 0; h < at.height; h++) {
             const uint8_t* places = index + (static_cast<ptrdiff_t>(c) * at.height + h) * at.width * at.batch;
             float* top = plane + to.origin() + 2 * h * to.row();

@@ -23,7 +23,8 @@ bool same_layout(const Layout& a, const Layout& b) {
     if (a.channels != b.channels || a.height != b.height || a.width != b.width || a.lanes != b.lanes) return false;
     if (is_plain(a) && is_plain(b)) return true;
     return a.stride_h == b.stride_h && a.stride_w == b.stride_w && a.pad_h == b.pad_h && a.pad_w == b.pad_w &&
-           a.cells_h == b.cells_h && a.cells_w == b.cells_w && std::equal(a.first_h, a.first_h + a.stride_h, b.first_h) &&
+           a.cells_h == b.cells_h && a.cells_w == b.cells_w &&
+           std::equal(a.first_h, a.first_h + a.stride_h, b.first_h) &&
            std::equal(a.first_w, a.first_w + a.stride_w, b.first_w);
 }
 
@@ -55,8 +56,7 @@ Program::Program(const Plan& plan, Parameters& parameters, const Pass& pass) : p
 void Program::find_storage() {
     storage_.assign(plan_.values.size(), 0);
     int count = 1;
-    for (const Operation& op : plan_.operations)
-        storage_[op.output] = is_view(op) ? storage_[op.inputs[0]] : count++;
+    for (const Operation& op : plan_.operations) storage_[op.output] = is_view(op) ? storage_[op.inputs[0]] : count++;
     homes_.resize(count);
     gradients_.resize(count);
 }
@@ -85,7 +85,8 @@ bool Program::is_viewed(int storage, int root) const {
 // Whether every pixel has a place. A strided convolution leaves out rows and columns that it does not read, but others
 // may: the next reader, or the gate of a ReLU on the way back.
 static bool holds_all(const Layout& at) {
-    return (at.height - 1 + at.pad_h) / at.stride_h < at.cells_h && (at.width - 1 + at.pad_w) / at.stride_w < at.cells_w;
+    return (at.height - 1 + at.pad_h) / at.stride_h < at.cells_h &&
+           (at.width - 1 + at.pad_w) / at.stride_w < at.cells_w;
 }
 
 // As its first reader wants it, which then need not copy.
@@ -178,7 +179,8 @@ void Program::read_input(const float* x) {
     const int features = static_cast<int>(shape(0).size()), lanes = home.at.lanes;
     kernels().transpose(x, features, to, lanes, pass_.batch, features, threads());
     for (int i = 0; i < features && lanes > pass_.batch; i++)
-        std::fill(to + static_cast<ptrdiff_t>(i) * lanes + pass_.batch, to + static_cast<ptrdiff_t>(i + 1) * lanes, 0.f);
+        std::fill(to + static_cast<ptrdiff_t>(i) * lanes + pass_.batch, to + static_cast<ptrdiff_t>(i + 1) * lanes,
+                  0.f);
 }
 
 const float* Program::forward(const float* x, const Draw& draw) {

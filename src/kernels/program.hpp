@@ -26,7 +26,7 @@ struct Draw {
 
 // One operation of a program. It asks for layouts first, then for memory, and then it runs.
 class Step {
-public:
+  public:
     Step(const Operation& operation, int index) : op(operation), index(index) {}
     virtual ~Step() = default;
     // How an input has to lie; none: any way will do.
@@ -62,7 +62,7 @@ struct Outlet {
 };
 
 class Program {
-public:
+  public:
     Program(const Plan& plan, Parameters& parameters, const Pass& pass);
     // x: (batch, channels, height, width). Returns the logits, (classes, batch).
     const float* forward(const float* x, const Draw& draw);
@@ -93,13 +93,14 @@ public:
     // Where a step that writes rows leaves the gradient of an input; inputs are served last to first.
     Gift gift(const Step& step, int i) const;
     void keep_gifts(const Step& step);
-    // For steps that write whole tensors. `made`: the layout they write; `fits` says whether the gradient's own place would do as well.
+    // For steps that write whole tensors. `made`: the layout they write; `fits` says whether the gradient's own place
+    // would do as well.
     template <class Fits>
     Outlet outlet(const Step& step, int i, const Layout& made, Fits fits);
     Placed<float> open(const Outlet& to) const;
     void close(const Outlet& to) const;
 
-private:
+  private:
     void find_storage();
     void place_values();
     void make_copies();
@@ -117,8 +118,8 @@ private:
     Draw draw_;
     Memory memory_;
     std::vector<std::unique_ptr<Step>> steps_;
-    std::vector<int> storage_;   // of a value; views share one
-    std::vector<Held> homes_;    // by storage
+    std::vector<int> storage_;  // of a value; views share one
+    std::vector<Held> homes_;   // by storage
     std::vector<Held> gradients_;
     std::vector<std::vector<Held>> copies_;  // by step and input; without a buffer where the home will do
     Held logits_;

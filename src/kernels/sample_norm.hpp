@@ -44,7 +44,8 @@ static void sample_norm_forward(const Placed<const float>& x, const SampleNorm& 
         group_mean(x, norm, g, sum, [](float v, ptrdiff_t) { return v; });
         for (ptrdiff_t s = 0; s < size; s++) mean[s] = static_cast<float>(sum[s]);
         group_mean(x, norm, g, sum, [mean](float v, ptrdiff_t s) { return (v - mean[s]) * (v - mean[s]); });
-        for (ptrdiff_t s = 0; s < size; s++) inverse[s] = static_cast<float>(1.0 / __builtin_sqrt(sum[s] + norm.epsilon));
+        for (ptrdiff_t s = 0; s < size; s++)
+            inverse[s] = static_cast<float>(1.0 / __builtin_sqrt(sum[s] + norm.epsilon));
     });
     const int each = at.channels / norm.groups;
     run_tasks(at.channels, threads, [&](int c) {
@@ -67,7 +68,8 @@ static void sample_norm_forward(const Placed<const float>& x, const SampleNorm& 
 }
 
 // Σ g and Σ g·(x - mean)·inverse of one channel.
-INLINE void scale_gradients(const Placed<const float>& x, const Placed<const float>& dy, const SampleNorm& norm, int c) {
+INLINE void scale_gradients(const Placed<const float>& x, const Placed<const float>& dy, const SampleNorm& norm,
+                            int c) {
     const Layout& at = x.at;
     const ptrdiff_t group = c / (at.channels / norm.groups) * num_statistics(norm, at);
     RowCopy in(at), back(at);
@@ -81,7 +83,8 @@ INLINE void scale_gradients(const Placed<const float>& x, const Placed<const flo
                 const int lanes = static_cast<int>(count - i < LANES ? count - i : LANES);
                 const Vec gradient = load_first(g + first + i, lanes);
                 all += gradient;
-                sum += gradient * (load_first(row + first + i, lanes) - load_first(m + i, lanes)) * load_first(d + i, lanes);
+                sum += gradient * (load_first(row + first + i, lanes) - load_first(m + i, lanes)) *
+                       load_first(d + i, lanes);
             }
             product += sum_of(sum), total += sum_of(all);
         });
@@ -104,7 +107,7 @@ INLINE void slants(const Placed<const float>& x, const Placed<const float>& dy, 
             const float weight = norm.weight[c];
             each_piece(norm, at, h, [&](ptrdiff_t first, ptrdiff_t s, ptrdiff_t length) {
                 const float *m = norm.mean + group * size + s, *d = norm.inverse + group * size + s;
-                double *__restrict level = sum + s, *__restrict slant = sum + size + s;
+                double* __restrict level = sum + s, * __restrict slant = sum + size + s;
                 for (ptrdiff_t i = 0; i < length; i++) {
                     const float one = weight * g[first + i];
                     level[i] += one, slant[i] += one * (row[first + i] - m[i]) * d[i];

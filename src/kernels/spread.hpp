@@ -42,8 +42,8 @@ static void average_forward(const Placed<const float>& x, const PoolShape& pool,
     });
 }
 
-static void average_backward(const Placed<const float>& dy, const PoolShape& pool, bool counted, const Placed<float>& dx,
-                             int threads) {
+static void average_backward(const Placed<const float>& dy, const PoolShape& pool, bool counted,
+                             const Placed<float>& dx, int threads) {
     const Layout &at = dy.at, &to = dx.at;
     run_tasks(at.channels, threads, [&](int c) {
         RowCopy in(at), out(to);
@@ -60,7 +60,8 @@ static void average_backward(const Placed<const float>& dy, const PoolShape& poo
                     const int left = w * pool.stride_w - pool.pad_w;
                     for (int j = most(0, left); j < least(to.width, left + pool.kernel_w); j++)
                         for (int n = 0; n < at.batch; n++)
-                            row[static_cast<ptrdiff_t>(j) * at.batch + n] += part * g[static_cast<ptrdiff_t>(w) * at.batch + n];
+                            row[static_cast<ptrdiff_t>(j) * at.batch + n] +=
+                                part * g[static_cast<ptrdiff_t>(w) * at.batch + n];
                 }
             }
             close_row(dx, c, i, row, out.data);
@@ -91,7 +92,8 @@ static void multiply_forward(const Placed<const float>& a, const Placed<const fl
 }
 
 // da (+)= dy * b, summed over the pixels where a is one pixel a channel.
-static void multiply_backward(const Placed<const float>& dy, const Placed<const float>& b, const Gift& da, int threads) {
+static void multiply_backward(const Placed<const float>& dy, const Placed<const float>& b, const Gift& da,
+                              int threads) {
     const Layout &at = dy.at, &to = da.to.at;
     const bool pixel = b.at.height == 1 && b.at.width == 1, summed = to.height < at.height || to.width < at.width;
     run_tasks(at.channels, threads, [&](int c) {
@@ -106,8 +108,10 @@ static void multiply_backward(const Placed<const float>& dy, const Placed<const 
                 const ptrdiff_t i = static_cast<ptrdiff_t>(w) * at.batch;
                 const float* __restrict by = pixel ? right : right + i;
                 float* __restrict row = summed ? made.data : made.data + i;
-                if (summed) for (int n = 0; n < at.batch; n++) row[n] += g[i + n] * by[n];
-                else for (int n = 0; n < at.batch; n++) row[n] = g[i + n] * by[n];
+                if (summed)
+                    for (int n = 0; n < at.batch; n++) row[n] += g[i + n] * by[n];
+                else
+                    for (int n = 0; n < at.batch; n++) row[n] = g[i + n] * by[n];
             }
             if (!summed) give_row(da, c, h, made.data, length, out.data);
         }
@@ -136,7 +140,8 @@ static void drop(const Placed<const float>& x, const Dropping& how, const Gift& 
             const float* from = read_row(x, c, h, in.data);
             for (ptrdiff_t i = 0; i < length; i++) {
                 const uint64_t pixel = how.by_channel ? 0 : static_cast<uint64_t>(h) * at.width + i / at.batch;
-                const uint64_t place = (static_cast<uint64_t>(c) * at.height * at.width + pixel) * at.batch + i % at.batch;
+                const uint64_t place =
+                    (static_cast<uint64_t>(c) * at.height * at.width + pixel) * at.batch + i % at.batch;
                 made.data[i] = scramble(how.seed, place) < bar ? 0.f : from[i] * kept;
             }
             give_row(y, c, h, made.data, length, out.data);

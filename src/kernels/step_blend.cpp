@@ -8,7 +8,7 @@ namespace prunefl {
 namespace {
 
 class BlendStep : public Step {
-public:
+  public:
     BlendStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : Step(op, index), act_(static_cast<Act>(op.sizes[0])), has_residual_(op.inputs.size() > 1) {
         for (const int tensor : op.tensors) norm_of_.push_back(&parameters[tensor]);
@@ -44,7 +44,8 @@ public:
 
     void backward(Program& program) override {
         const Placed<const float> dy = program.gradient(*this);
-        const bool gated = act_ == Act::relu || act_ == Act::relu6, reads_r = has_residual_ && !gated && act_ != Act::none;
+        const bool gated = act_ == Act::relu || act_ == Act::relu6,
+                   reads_r = has_residual_ && !gated && act_ != Act::none;
         const Placed<const float> r = reads_r ? program.input(*this, 1) : Placed<const float>{};
         const Placed<float> y = program.output(*this);
         const Norm norm = this->norm(program);
@@ -54,18 +55,25 @@ public:
                                  program.data(scratch_back_), program.threads());
     }
 
-private:
+  private:
     bool normalises() const { return !norm_of_.empty(); }
-    bool keeps_input() const {
-        return normalises() || (act_ != Act::none && act_ != Act::relu && act_ != Act::relu6);
-    }
+    bool keeps_input() const { return normalises() || (act_ != Act::none && act_ != Act::relu && act_ != Act::relu6); }
     Norm norm(Program& program) const {
         if (!normalises()) return {};
         float* moments = program.data(moments_);
         const int channels = program.shape(op.output).channels;
-        return {norm_of_[0]->value.data(), norm_of_[1]->value.data(), norm_of_[2]->value.data(), norm_of_[3]->value.data(),
-                moments, moments + channels, norm_of_[0]->gradient.data(), norm_of_[1]->gradient.data(),
-                op.factors[0], op.factors[1], program.pass().training, program.draw().note_statistics};
+        return {norm_of_[0]->value.data(),
+                norm_of_[1]->value.data(),
+                norm_of_[2]->value.data(),
+                norm_of_[3]->value.data(),
+                moments,
+                moments + channels,
+                norm_of_[0]->gradient.data(),
+                norm_of_[1]->gradient.data(),
+                op.factors[0],
+                op.factors[1],
+                program.pass().training,
+                program.draw().note_statistics};
     }
 
     const Act act_;

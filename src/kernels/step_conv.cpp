@@ -8,10 +8,24 @@ namespace prunefl {
 
 namespace {
 
-enum ConvSizes { GROUPS, KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W, DILATION_H, DILATION_W, TOP, BOTTOM, LEFT, RIGHT, RELU, POOL };
+enum ConvSizes {
+    GROUPS,
+    KERNEL_H,
+    KERNEL_W,
+    STRIDE_H,
+    STRIDE_W,
+    DILATION_H,
+    DILATION_W,
+    TOP,
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    RELU,
+    POOL
+};
 
 class ConvStep : public Step {
-public:
+  public:
     ConvStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : Step(op, index),
           weight_(parameters[op.tensors[0]]),
@@ -80,8 +94,7 @@ public:
         if (pool_)
             kernels().pool_forward({program.data(y_), made_.plane(), made_.row(), made_.height, length}, *pool_, relu_,
                                    to, reinterpret_cast<uint8_t*>(program.data(winners_)), program.threads());
-        else
-            kernels().move_rows({made_, program.data(y_)}, nullptr, to, program.threads());
+        else kernels().move_rows({made_, program.data(y_)}, nullptr, to, program.threads());
     }
 
     void backward(Program& program) override {
@@ -96,7 +109,7 @@ public:
         if (reordered_ >= 0) input_gradient(program, padded);
     }
 
-private:
+  private:
     DenseWeights matrix() const {
         const ConvShape& shape = pattern_.shape();
         return {shape.out_channels, shape.per_row(), DENSE_BLOCK, geometry_->all_offset.data(), weight_.value.data()};
@@ -108,14 +121,12 @@ private:
         const ConvShape& shape = pattern_.shape();
         if (weight_.dense())
             return kernels().dense_conv_gradient(matrix(), x.data, x.at.row(), dy, weight_.gradient.data(), threads);
-        kernels().conv_weight_gradient(
-            {shape.out_channels, pattern_.blocks(), pattern_.start(), geometry_->forward_offset.data(), nullptr}, x.data,
-            x.at.row(), dy, weight_.gradient.data(), threads);
+        kernels().conv_weight_gradient(pattern_.forward(*geometry_, nullptr), x.data, x.at.row(), dy,
+                                       weight_.gradient.data(), threads);
         if (weight_.total.sum)
-            kernels().conv_full_gradient({shape.out_channels, shape.groups, shape.per_row(), geometry_->all_block,
-                                          geometry_->all_offset.data()},
-                                         x.data, x.at.row(), dy, weight_.total, program.data(scratch_), rows_each_,
-                                         threads);
+            kernels().conv_full_gradient(
+                {shape.out_channels, shape.groups, shape.per_row(), geometry_->all_block, geometry_->all_offset.data()},
+                x.data, x.at.row(), dy, weight_.total, program.data(scratch_), rows_each_, threads);
     }
 
     int rows_of_full_gradient() const {
@@ -129,13 +140,13 @@ private:
         const int length = g.out_width * g.batch;
         // Without padding on either side a 1x1 convolution sees one long row.
         const bool flat = g.flat && at.row() == length;
-        const Planes<float> planes{y, at.plane(), at.row(), flat ? 1 : g.out_height, flat ? length * g.out_height : length};
+        const Planes<float> planes{y, at.plane(), at.row(), flat ? 1 : g.out_height,
+                                   flat ? length * g.out_height : length};
         const float* bias = bias_ ? bias_->value.data() : nullptr;
         if (weight_.dense())
             return kernels().dense_forward(matrix(), x.data, x.at.row(), planes, bias, relu, program.threads());
-        kernels().conv_forward({pattern_.shape().out_channels, pattern_.blocks(), pattern_.start(),
-                                g.forward_offset.data(), weight_.value.data()},
-                               x.data, x.at.row(), planes, bias, relu, program.threads());
+        kernels().conv_forward(pattern_.forward(g, weight_.value.data()), x.data, x.at.row(), planes, bias, relu,
+                               program.threads());
     }
 
     // The gradient before ReLU and pooling, padded as the input gradient reads it.
@@ -170,11 +181,10 @@ private:
                          program.threads());
         const int length = made.cells_w * made.batch;
         const bool flat = geometry_->flat && at.row() == length && back_.row() == back_.width * back_.batch;
-        kernels().conv_forward({pattern_.backward_rows(), pattern_.backward_blocks(), pattern_.backward_start(),
-                                geometry_->backward_offset.data(), values},
-                               padded, back_.row(),
-                               {data, at.plane(), at.row(), flat ? 1 : made.cells_h, flat ? length * made.cells_h : length},
-                               nullptr, false, program.threads());
+        kernels().conv_forward(
+            pattern_.backward(*geometry_, values), padded, back_.row(),
+            {data, at.plane(), at.row(), flat ? 1 : made.cells_h, flat ? length * made.cells_h : length}, nullptr,
+            false, program.threads());
         program.close(outlet_);
     }
 

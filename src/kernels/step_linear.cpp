@@ -9,7 +9,7 @@ namespace prunefl {
 namespace {
 
 class LinearStep : public Step {
-public:
+  public:
     LinearStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : Step(op, index),
           weight_(parameters[op.tensors[0]]),
@@ -72,7 +72,7 @@ public:
         if (onward) program.close(outlet_);
     }
 
-private:
+  private:
     DenseWeights matrix() const {
         return {pattern_.outputs(), pattern_.inputs(), DENSE_BLOCK, offset_.data(), weight_.value.data()};
     }

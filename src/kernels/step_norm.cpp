@@ -6,7 +6,7 @@ namespace prunefl {
 namespace {
 
 class SampleNormStep : public Step {
-public:
+  public:
     SampleNormStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : Step(op, index),
           weight_(parameters[op.tensors[0]]),
@@ -14,7 +14,8 @@ public:
           groups_(op.sizes[0]),
           by_pixel_(op.sizes[1] != 0) {
         const Shape& shape = program.shape(op.output);
-        statistics_ = static_cast<ptrdiff_t>(groups_) * program.pass().batch * (by_pixel_ ? shape.height * shape.width : 1);
+        statistics_ =
+            static_cast<ptrdiff_t>(groups_) * program.pass().batch * (by_pixel_ ? shape.height * shape.width : 1);
     }
     void reserve(Program& program) override {
         Memory& memory = program.memory();
@@ -36,12 +37,20 @@ public:
                                        program.gift(*this, 0), program.threads());
     }
 
-private:
+  private:
     SampleNorm norm(Program& program, int sums) const {
         float* moments = program.data(moments_);
         // two doubles a statistic; buffers begin at whole cache lines
-        return {weight_.value.data(), bias_.value.data(), moments, moments + statistics_, weight_.gradient.data(),
-                bias_.gradient.data(), reinterpret_cast<double*>(program.data(sums)), op.factors[0], groups_, by_pixel_};
+        return {weight_.value.data(),
+                bias_.value.data(),
+                moments,
+                moments + statistics_,
+                weight_.gradient.data(),
+                bias_.gradient.data(),
+                reinterpret_cast<double*>(program.data(sums)),
+                op.factors[0],
+                groups_,
+                by_pixel_};
     }
 
     Parameter &weight_, &bias_;

@@ -8,14 +8,15 @@ namespace prunefl {
 namespace {
 
 class MaxPoolStep : public Step {
-public:
+  public:
     MaxPoolStep(const Operation& op, int index) : Step(op, index), pool_(pool_shape(op.sizes, 0)) {}
     std::optional<Layout> wants(const Program& program, int) const override { return program.plain(op.inputs[0]); }
     void reserve(Program& program) override {
         winners_ = program.memory().reserve((program.plain(op.output).size() + 3) / 4, index);
         if (!program.pass().training) return;
         program.memory().keep(winners_, program.time_back(index));
-        outlet_ = program.outlet(*this, 0, program.plain(op.inputs[0]), [](const Layout& at) { return at.whole_rows(); });
+        outlet_ =
+            program.outlet(*this, 0, program.plain(op.inputs[0]), [](const Layout& at) { return at.whole_rows(); });
     }
     void forward(Program& program) override {
         const Placed<const float> x = program.input(*this, 0);
@@ -29,7 +30,7 @@ public:
         program.close(outlet_);
     }
 
-private:
+  private:
     uint8_t* winners(Program& program) const { return reinterpret_cast<uint8_t*>(program.data(winners_)); }
     const PoolShape pool_;
     int winners_ = -1;
@@ -37,7 +38,7 @@ private:
 };
 
 class AveragePoolStep : public Step {
-public:
+  public:
     AveragePoolStep(const Operation& op, int index)
         : Step(op, index), pool_(pool_shape(op.sizes, 0)), counted_(op.sizes[6]) {}
     void reserve(Program& program) override {
@@ -54,7 +55,7 @@ public:
         program.close(outlet_);
     }
 
-private:
+  private:
     const PoolShape pool_;
     const bool counted_;
     Outlet outlet_;
@@ -62,7 +63,7 @@ private:
 
 // Either factor may be one pixel a channel.
 class MultiplyStep : public Step {
-public:
+  public:
     MultiplyStep(const Operation& op, int index, const Program& program) : Step(op, index) {
         const Shape &first = program.shape(op.inputs[0]), &out = program.shape(op.output);
         whole_ = first.height == out.height && first.width == out.width ? 0 : 1;
@@ -84,13 +85,13 @@ public:
                                             program.gift(*this, i), program.threads());
     }
 
-private:
+  private:
     int whole_;
 };
 
 // Channels of one input after those of another.
 class ConcatStep : public Step {
-public:
+  public:
     using Step::Step;
     void reserve(Program& program) override {
         if (program.pass().training) program.keep_gifts(*this);
@@ -116,7 +117,7 @@ public:
         }
     }
 
-private:
+  private:
     template <class Float>
     static Placed<Float> some(Placed<Float> all, int first, int channels) {
         all.data += first * all.at.channel();
@@ -126,7 +127,7 @@ private:
 };
 
 class DropoutStep : public Step {
-public:
+  public:
     using Step::Step;
     void reserve(Program& program) override {
         if (program.pass().training) program.keep_gifts(*this);
@@ -139,7 +140,7 @@ public:
             kernels().drop(program.gradient(*this), how(program), program.gift(*this, 0), program.threads());
     }
 
-private:
+  private:
     Dropping how(Program& program) const {
         const float probability = program.pass().training ? op.factors[0] : 0.f;
         // layers of one network draw apart
@@ -148,7 +149,7 @@ private:
 };
 
 class ViewStep : public Step {
-public:
+  public:
     using Step::Step;
     void forward(Program&) override {}
     void backward(Program&) override {}

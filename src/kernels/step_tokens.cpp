@@ -10,8 +10,9 @@ namespace {
 
 // A step that writes its output, and reads its gradient, pixel after pixel without anything between them.
 class PlainStep : public Step {
-public:
-    PlainStep(const Operation& op, int index, const Program& program) : Step(op, index), made_(program.plain(op.output)) {}
+  public:
+    PlainStep(const Operation& op, int index, const Program& program)
+        : Step(op, index), made_(program.plain(op.output)) {}
     std::optional<Layout> wants(const Program& program, int i) const override { return program.plain(op.inputs[i]); }
     std::optional<Layout> wants_gradient(const Program&) const override { return made_; }
     void reserve(Program& program) override {
@@ -23,17 +24,17 @@ public:
         if (y_ >= 0) kernels().move_rows({made_, program.data(y_)}, nullptr, to, program.threads());
     }
 
-protected:
+  protected:
     virtual void compute(Program& program, float* y) = 0;
     const Layout made_;
 
-private:
+  private:
     int y_ = -1;
 };
 
 // Rows of a table by number; the numbers come as floats, which hold them exactly.
 class EmbeddingStep : public PlainStep {
-public:
+  public:
     EmbeddingStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : PlainStep(op, index, program), table_(parameters[op.tensors[0]]), width_(made_.channels) {}
     void reserve(Program& program) override {
@@ -49,25 +50,26 @@ public:
         }
     }
 
-protected:
+  protected:
     void compute(Program& program, float* y) override {
         const float* x = program.input(*this, 0).data;
         const ptrdiff_t size = made_.plane(), rows = static_cast<ptrdiff_t>(table_.value.size()) / width_;
         for (ptrdiff_t i = 0; i < size; i++) {
-            if (!(x[i] >= 0.f && x[i] < static_cast<float>(rows))) throw std::invalid_argument("a token is none of the known");
+            if (!(x[i] >= 0.f && x[i] < static_cast<float>(rows)))
+                throw std::invalid_argument("a token is none of the known");
             const float* row = table_.value.data() + static_cast<ptrdiff_t>(x[i]) * width_;
             for (int d = 0; d < width_; d++) y[d * size + i] = row[d];
         }
     }
 
-private:
+  private:
     Parameter& table_;
     const int width_;
 };
 
 // A parameter of (tokens, features) that is added to every sample.
 class PlacesStep : public PlainStep {
-public:
+  public:
     PlacesStep(const Operation& op, int index, const Program& program, Parameters& parameters)
         : PlainStep(op, index, program), places_(parameters[op.tensors[0]]) {}
     void reserve(Program& program) override {
@@ -87,7 +89,7 @@ public:
         else kernels().add_rows(dy, to.to, program.threads());
     }
 
-protected:
+  protected:
     void compute(Program& program, float* y) override {
         const float* x = program.input(*this, 0).data;
         each([&](float value, int, ptrdiff_t first) {
@@ -95,7 +97,7 @@ protected:
         });
     }
 
-private:
+  private:
     template <class Work>
     void each(Work work) const {
         const int features = made_.channels, tokens = made_.width;
@@ -109,10 +111,9 @@ private:
 };
 
 class AttentionStep : public PlainStep {
-public:
+  public:
     AttentionStep(const Operation& op, int index, const Program& program)
-        : PlainStep(op, index, program),
-          at_{made_.channels, op.sizes[0], made_.width, made_.batch, op.sizes[1] != 0} {}
+        : PlainStep(op, index, program), at_{made_.channels, op.sizes[0], made_.width, made_.batch, op.sizes[1] != 0} {}
     void reserve(Program& program) override {
         PlainStep::reserve(program);
         Memory& memory = program.memory();
@@ -129,18 +130,19 @@ public:
     }
     void backward(Program& program) override {
         if (!program.has_gradient(op.inputs[0])) return;
-        kernels().attend_backward(at_, program.input(*this, 0).data, program.data(shares_), program.gradient(*this).data,
-                                  program.open(outlet_).data, program.data(scratch_), program.threads());
+        kernels().attend_backward(at_, program.input(*this, 0).data, program.data(shares_),
+                                  program.gradient(*this).data, program.open(outlet_).data, program.data(scratch_),
+                                  program.threads());
         program.close(outlet_);
     }
 
-protected:
+  protected:
     void compute(Program& program, float* y) override {
         kernels().attend_forward(at_, program.input(*this, 0).data, program.data(shares_), y, program.data(lines_),
                                  program.threads());
     }
 
-private:
+  private:
     const Attention at_;
     int shares_ = -1, lines_ = -1, scratch_ = -1;
     Outlet outlet_;

@@ -90,8 +90,7 @@ static void momentum_sgd(float* w, float* g, float* m, const uint8_t* live, ptrd
 static void adam(float* w, float* g, float* m, float* v, const uint8_t* live, ptrdiff_t size, const AdamRule& rule,
                  int threads) {
     const float shrink = rule.shrink, decay = rule.decay, scale = rule.scale, rate = rule.rate;
-    const float rest1 = rule.rest1, beta2 = rule.beta2, rest2 = rule.rest2;
-    const float root = rule.second_root, epsilon = rule.epsilon;
+    const float rest1 = rule.rest1, beta2 = rule.beta2, rest2 = rule.rest2, epsilon = rule.epsilon;
     each_block(g, live, size, threads, [&](ptrdiff_t, ptrdiff_t first, ptrdiff_t count) {
         float* __restrict ww = w + first;
         const float* __restrict gg = g + first;
@@ -101,7 +100,7 @@ static void adam(float* w, float* g, float* m, float* v, const uint8_t* live, pt
             const float step = scale * gg[i] + decay * ww[i];
             mm[i] += rest1 * (step - mm[i]);
             vv[i] = beta2 * vv[i] + rest2 * step * step;
-            ww[i] = shrink * ww[i] - rate * mm[i] / (__builtin_sqrtf(vv[i]) / root + epsilon);
+            ww[i] = shrink * ww[i] - rate * mm[i] / (__builtin_sqrtf(vv[i]) + epsilon);
         }
     });
 }
@@ -134,8 +133,8 @@ static double squared_norm(float* g, const uint8_t* live, ptrdiff_t size, int th
     return total;
 }
 
-static void gather(float* __restrict to, const float* __restrict from, const int32_t* __restrict order,
-                   ptrdiff_t size, int threads) {
+static void gather(float* __restrict to, const float* __restrict from, const int32_t* __restrict order, ptrdiff_t size,
+                   int threads) {
     const int tasks = threads > 1 && size > 65536 ? threads : 1;
     run_tasks(tasks, threads, [&](int task) {
         for (ptrdiff_t i = size * task / tasks; i < size * (task + 1) / tasks; i++) to[i] = from[order[i]];

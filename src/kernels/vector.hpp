@@ -68,14 +68,12 @@ INLINE void store_first(float* p, Vec v, int count) {
 INLINE Vec load_first(const float* p, int count) {
     if (count == LANES) return load(p);
     Vec v{};
-    UNROLL for (int i = 0; i < LANES - 1; i++)
-        if (i < count) v[i] = p[i];
+    UNROLL for (int i = 0; i < LANES - 1; i++) if (i < count) v[i] = p[i];
     return v;
 }
 INLINE void store_first(float* p, Vec v, int count) {
     if (count == LANES) return store(p, v);
-    UNROLL for (int i = 0; i < LANES - 1; i++)
-        if (i < count) p[i] = v[i];
+    UNROLL for (int i = 0; i < LANES - 1; i++) if (i < count) p[i] = v[i];
 }
 #endif
 

@@ -20,14 +20,15 @@ struct LinearWeights {
     const float* value;
 };
 
-// Live weights of a convolution, likewise: a row makes one output plane, and blocks are some input channels. A weight
-// reads the input at `offset` floats from the place where the output is written.
+// Live weights of a convolution: a row makes one output plane, blocks are some input channels, and a band is all that
+// read the same line of the input. A weight reads the input at `offset` floats from the place where the output is
+// written; those of band b, for line h of the output, read line h + b of the input.
 struct ConvWeights {
-    int rows;
-    int blocks;
-    const int32_t* start;   // blocks x rows, and the end
+    int rows, blocks, bands;
+    const int32_t* start;   // blocks x rows x bands, the end, and as many spare ones as there are bands
     const int32_t* offset;  // in floats
     const float* value;
+    int first_line, last_line;  // of the input that are not padding
 };
 
 // All positions of a convolution, live or not, which the output channels of a group share.

@@ -105,6 +105,45 @@ def test_panels_of_any_width_equal_numpy(rng: np.random.Generator, batch: int, d
     check([layer_of(rng, None, (37, 1300), density)], x, squared=False, threads=2)
 
 
+MOST_TILE_ROWS = 24
+"""No path has larger tiles; with four lanes they have 24 vectors."""
+
+
+@pytest.mark.parametrize("rows", range(1, MOST_TILE_ROWS + 1))
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_tiles_of_every_shape_equal_numpy(rng: np.random.Generator, rows: int, lanes: int) -> None:
+    """Each number of rows and vectors is a function of its own; a plane of one column is one tile of that shape."""
+    conv = Conv(3, 2, (2, 1))
+    for vectors in range(1, MOST_TILE_ROWS // rows + 1):
+        x = rng.standard_normal((vectors * lanes - 1, 3, rows + 1, 1)).astype(np.float32).astype(np.float64)
+        check([layer_of(rng, conv, conv.weight_shape, 0.7)], x, squared=True, threads=1)
+
+
+@pytest.mark.parametrize("vectors", range(1, 8))
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_linear_rows_of_every_length_equal_numpy(
+    rng: np.random.Generator, vectors: int, lanes: int, missing: int
+) -> None:
+    x = rng.standard_normal((vectors * lanes - missing, 19)).astype(np.float32).astype(np.float64)
+    check([layer_of(rng, None, (7, 19), 0.5), layer_of(rng, None, (5, 7), 0.5)], x, squared=True, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride"), [((2, 2), (2, 2)), ((2, 1), (2, 1)), ((1, 2), (1, 3)), ((1, 1), (3, 3))]
+)
+def test_a_gate_before_a_convolution_that_leaves_rows_out_equals_numpy(
+    rng: np.random.Generator, kernel: tuple[int, int], stride: tuple[int, int]
+) -> None:
+    first, second = Conv(2, 3, (3, 3), padding=(1, 1, 1, 1)), Conv(3, 2, kernel, stride)
+    x = rng.standard_normal((5, 2, 5, 5)).astype(np.float32).astype(np.float64)
+    layers = [
+        layer_of(rng, first, first.weight_shape, 0.5, relu=True),
+        layer_of(rng, second, second.weight_shape, 0.8),
+    ]
+    check(layers, x, squared=False, threads=1)
+
+
 def test_nan_stays_nan() -> None:
     """A model that diverges must not look as if it did not: no path may compute by rules that forget NaN."""
     layer = Layer(None, np.ones((3, 8)), np.zeros(3), np.ones((3, 8), bool), relu=True)
