@@ -10,7 +10,7 @@ from prunefl import wire
 from prunefl.core.masks import Masks
 from prunefl.core.state import SparseState
 from prunefl.local import Batch
-from prunefl.local.batches import draw_batches
+from prunefl.local.batches import draw_batches, fixed_batches
 from prunefl.methods import Work
 from prunefl.methods.feddst import Swap
 from prunefl.methods.online import Probe
@@ -123,13 +123,14 @@ def lasso(parameters: dict[str, Tensor], names: list[str]) -> Tensor:
     return 0.3 * sum(w.norm(dim=(0, 2)).sum() + w.norm(dim=(1, 2)).sum() for w in weights)  # type: ignore[return-value]
 
 
-def test_the_group_lasso_pulls_every_channel_of_the_layers_that_lost_none() -> None:
-    """Three steps with the norms in the loss, in dense torch; a layer that is pruned already is not pulled."""
+def test_the_group_lasso_pulls_every_channel_of_every_layer_also_one_that_lost_some() -> None:
+    """Three steps with the norms in the loss, in dense torch."""
     full = NETWORK.full_masks
-    masks = Masks({**full, "0.weight": MASKS["0.weight"]})
-    state = NETWORK.first.remask(masks)
+    kept = np.ones_like(full["4.weight"])
+    kept[1], kept[:, 2] = False, False
+    state = NETWORK.first.remask(Masks({**full, "4.weight": kept}))
     _, _, trained, batches = answer("prunetrain", Lasso(strength=0.3), state)
-    names = ["4.weight", "6.weight"]
+    names = ["0.weight", "4.weight", "6.weight"]
     expected = train_densely(
         NETWORK.module, state, batches, rate=0.1, penalty=lambda given: lasso(dict(given), names)
     )
@@ -138,11 +139,8 @@ def test_the_group_lasso_pulls_every_channel_of_the_layers_that_lost_none() -> N
     assert np.abs(trained.dense("4.weight") - without.values["4.weight"]).max() > 1e-3
 
 
-@pytest.mark.parametrize("density", [0.5, 1.0])
-def test_a_probe_reports_the_loss_of_the_model_and_of_a_smaller_one(density: float) -> None:
-    """Without and with all but the largest twentieth of each layer set to zero, in dense torch."""
-    state = NETWORK.first.remask(random_masks(NETWORK, density) if density < 1 else NETWORK.full_masks)
-    reply, _, trained, batches = answer("online", Probe(density=0.05), state)
+def probe_losses(state: SparseState, few: list[Batch]) -> list[float]:
+    """Return the losses without and with all but the largest twentieth of each layer set to zero, in dense torch."""
     losses = []
     for smaller in (False, True):
         model = load_densely(NETWORK.module, state).eval()
@@ -151,18 +149,36 @@ def test_a_probe_reports_the_loss_of_the_model_and_of_a_smaller_one(density: flo
             least = weight.abs().flatten().sort(descending=True).values[round(0.05 * weight.numel()) - 1]
             weight[weight.abs() < least] = 0
         with torch.no_grad():
-            each = [
-                torch.nn.functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y))
-                for x, y in batches
-            ]
-        losses.append(float(sum(each) / 3))
-    assert losses[0] != losses[1]
+            ((x, y),) = few
+            losses.append(
+                float(torch.nn.functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y)))
+            )
+    return losses
+
+
+@pytest.mark.parametrize("density", [0.5, 1.0])
+def test_a_probe_reports_three_losses_on_the_same_five_samples(density: float) -> None:
+    state = NETWORK.first.remask(random_masks(NETWORK, density) if density < 1 else NETWORK.full_masks)
+    config = small_config(run={"method": "online"}, pruning={"density": 0.5})
+    few = fixed_batches(small_client(config, NETWORK).samples, 5, 2, config)
+    assert [len(labels) for _, labels in few] == [5]
+    reply, after, trained, batches = answer("online", Probe(density=0.05), state)
+    loss, probe_loss = probe_losses(state, few)
+    assert loss != probe_loss
     assert reply.numbers == {
-        "loss": pytest.approx(losses[0], rel=1e-5),
-        "probe_loss": pytest.approx(losses[1], rel=1e-5),
+        "previous_loss": 0.0,
+        "loss": pytest.approx(loss, rel=1e-5),
+        "probe_loss": pytest.approx(probe_loss, rel=1e-5),
     }
     # and the model received is what is trained, not the smaller one
     assert_close(dense(trained), train_densely(NETWORK.module, state, batches, rate=0.1).values)
+    again, _, _, _ = answer("online", Probe(density=0.05), trained, before=after)
+    loss_then, probe_loss_then = probe_losses(trained, few)
+    assert again.numbers == {
+        "previous_loss": pytest.approx(loss, rel=1e-5),
+        "loss": pytest.approx(loss_then, rel=1e-5),
+        "probe_loss": pytest.approx(probe_loss_then, rel=1e-5),
+    }
 
 
 @pytest.mark.parametrize("method", ["conventional", "synflow", "erk", "set", "iterative"])

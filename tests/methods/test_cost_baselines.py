@@ -10,13 +10,15 @@ from safetensors.numpy import save_file
 
 from prunefl.core.masks import Masks
 from prunefl.core.network import Network
-from prunefl.methods.prunetrain import Lasso, channel_mask, channel_norms, lasso_gradient
+from prunefl.methods.prunetrain import STEP_SHARE, Lasso, channel_mask, channel_norms, lasso_gradient
 
 
 def test_dpf_equals_dense_descent_with_gradients_at_the_pruned_weights(network: Network) -> None:
-    method, dense, source = make("run.method=dpf", "pruning.density=0.3"), weights_of(network), rng()
+    method = make("run.method=dpf", "pruning.density=0.3", "run.rounds=8")
+    dense, source = weights_of(network), rng()
     chosen = method.first(network)
     everywhere = network.full_masks
+    assert chosen.masks.density == 1
     for round in range(1, 6):
         assert method.work(round, chosen.memory, SECONDS).own_masks
         change = {n: np.float32(0.1) * normal(source, w.shape) for n, w in dense.items()}
@@ -25,7 +27,9 @@ def test_dpf_equals_dense_descent_with_gradients_at_the_pruned_weights(network: 
         chosen = method.next(look(method, chosen, uploaded, round, masks=everywhere))
         dense = {name: w + change[name] for name, w in dense.items()}
         ranks = np.sort(np.concatenate([np.abs(dense[name]).ravel() for name in NAMES]))[::-1]
-        bound = ranks[int(np.rint(0.3 * ranks.size)) - 1]
+        # from all to 0.3 in four rounds: 1 - (1 - (1 - r/4)³)·0.7
+        density = 1 - 0.7 * (1 - (1 - min(round, 4) / 4) ** 3)
+        bound = ranks[int(np.rint(density * ranks.size)) - 1]
         assert chosen.state is not None
         for name in NAMES:
             assert np.array_equal(chosen.masks[name], np.abs(dense[name]) >= bound)
@@ -51,6 +55,14 @@ def test_prunetrain_lasso_is_the_sum_of_channel_norms_and_a_fifth_of_the_first_l
     norms = [channel_norms(network.first.dense(name)) for name in NAMES]
     penalty = work.strength * sum(float(one.sum()) for both in norms for one in both)
     assert penalty / (penalty + np.log(3)) == pytest.approx(0.2)
+    assert work.share == STEP_SHARE
+
+
+def test_the_lasso_is_charged_by_what_was_measured_of_each_network() -> None:
+    counts = {"w": 7}
+    for share in (STEP_SHARE, 0.14):
+        (steps,) = make("run.method=prunetrain").cost(Lasso(share=share), counts, {})
+        assert (steps.extra_share, steps.extra_flops) == (share, 8 * 7)
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 3, 3), (10, 64), (3, 10), (6, 5, 1, 2)])

@@ -1,6 +1,7 @@
 """Iterative pruning's schedule, count by count."""
 
 import numpy as np
+import pytest
 from method_cases import NAMES, look, make, weights_of
 
 from prunefl.core.network import Network
@@ -14,6 +15,19 @@ def test_twenty_prunings_at_equal_spacing_in_the_first_half() -> None:
 
 def test_a_short_run_still_reaches_its_density_half_way() -> None:
     assert [count_prunings(r, 10) for r in range(11)] == [0, 4, 8, 12, 16, 20, 20, 20, 20, 20, 20]
+
+
+def test_a_run_that_is_cut_short_sees_what_the_whole_had_then(network: Network) -> None:
+    cut = make("run.method=iterative", "run.rounds=5", "pruning.horizon=40", "pruning.density=0.1")
+    whole = make("run.method=iterative", "run.rounds=40", "pruning.density=0.1")
+    chosen = [method.first(network) for method in (cut, whole)]
+    for round in range(1, 6):
+        chosen = [
+            method.next(look(method, one, weights_of(network), round))
+            for method, one in zip((cut, whole), chosen, strict=True)
+        ]
+        assert chosen[0].masks == chosen[1].masks
+    assert chosen[0].masks.density == pytest.approx(0.1 ** (5 / 20), rel=0.02)
 
 
 def test_each_layer_keeps_the_same_share_and_its_largest_weights(network: Network) -> None:

@@ -32,6 +32,11 @@ OURS = (
     "ticket",
     "ssfl",
     "magnitude",
+    "fedrts",
+    "fedmef",
+    "fedtiny",
+    "sparsyfed",
+    "feddip",
 )
 
 

@@ -11,7 +11,20 @@ from prunefl.runs.api import train
 from prunefl.runs.runner import Run
 from tasks import small_clients, small_config, small_data, small_model
 
-FIXED = ("snip", "synflow", "erk", "set", "rigl", "feddst", "dpf", "iterative", "ssfl", "magnitude")
+FIXED = (
+    "snip",
+    "synflow",
+    "erk",
+    "set",
+    "rigl",
+    "feddst",
+    "dpf",
+    "iterative",
+    "ssfl",
+    "magnitude",
+    "fedrts",
+    "fedmef",
+)
 
 
 def run(method: str, out: Path | None = None, **pruning: Any) -> Run:
@@ -25,7 +38,7 @@ def rounds(finished: Run) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("method", [name for name in known() if name != "ticket"])
 def test_every_method_learns_something_and_keeps_its_numbers_finite(method: str) -> None:
-    finished = run(method, **({"density": 0.3} if method in FIXED else {}))
+    finished = run(method, **({"density": 0.3} if known()[method].needs_density else {}))
     losses = [record["loss"] for record in rounds(finished)]
     assert all(map(math.isfinite, losses))
     assert min(losses[4:]) < losses[0]

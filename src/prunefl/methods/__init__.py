@@ -99,6 +99,11 @@ def build_method(config: "Config") -> Method:
             f"run.method={name!r}, must give a prunefl.methods.Method, gave {type(method).__name__}"
         )
     _check_config(type(method), name, config)
+    if config.privacy.hides and method.first_round == 0:
+        raise PruneFLError(
+            f"run.method={name!r} begins at single clients, whose models would be seen: must be another with "
+            f"{config.privacy.hides}"
+        )
     return method
 
 
@@ -121,7 +126,20 @@ def _check_config(method: type[Method], name: str, config: "Config") -> None:
             f"server.aggregate={config.server.aggregate!r} and server.clip_norm={config.server.clip_norm:g}: "
             f"run.method={name!r} averages in its own way, leave both out"
         )
+    _check_privacy(method, name, config)
     if method.needs_plain_sgd and not config.optimiser.is_plain:
         raise PruneFLError(
             f"run.method={name!r} takes plain steps of SGD, must be without settings of [optimiser]"
         )
+
+
+def _check_privacy(method: type[Method], name: str, config: "Config") -> None:
+    """Refuse a method that needs to see what privacy hides, or that noise does not cover."""
+    hides = config.privacy.hides
+    why = method.looks_at_clients or ("it averages in its own way" if method.averages_itself else "")
+    if hides and why:
+        raise PruneFLError(
+            f"run.method={name!r} needs each client's own update, masks or numbers, must be another with {hides}: {why}"
+        )
+    if config.privacy.noise and method.uncovered:
+        raise PruneFLError(f"run.method={name!r} must be another with {hides}: {method.uncovered}")

@@ -154,6 +154,8 @@ class Method:
         averages_itself: whether server.aggregate and server.clip_norm would be without effect.
         prunes: whether the model gets smaller; one that stays whole is trained by what is fastest for it.
         needs_plain_sgd: whether it counts on steps of w − rate·g, as [optimiser] has them by default.
+        looks_at_clients: what it has to see of single clients, in words, if it does: privacy refuses it.
+        uncovered: what noise does not cover in it, in words, if there is such a thing: privacy.noise refuses it.
         first_round: 1, or 0 where something comes before the first round.
         works: the kinds of Work that it gives out.
         tied_to_rounds: in what way its choices depend on `run.rounds`, if they do: such a run cannot be extended. That
@@ -175,6 +177,8 @@ class Method:
     needs_plain_sgd: ClassVar[bool] = False
     works: ClassVar[tuple[type[Work], ...]] = (Work,)
     tied_to_rounds: ClassVar[str] = ""
+    looks_at_clients: ClassVar[str] = ""
+    uncovered: ClassVar[str] = ""
 
     @property
     def first_round(self) -> int:

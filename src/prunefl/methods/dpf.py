@@ -1,14 +1,14 @@
 """DPF, a cost baseline: a pruned model goes down, a full-size gradient comes up, every round.
 
 Lin et al. 2020, dynamic model pruning with feedback. The server updates dense weights with gradients taken at
-the pruned ones, and prunes them anew by magnitude.
+the pruned ones, and prunes them anew by magnitude. The density comes down gradually, in the first half of the rounds.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from prunefl.core import importance
+from prunefl.core import importance, schedule
 from prunefl.core.masks import Counts, Masks
 from prunefl.core.memory import Memory
 from prunefl.core.network import Network
@@ -28,9 +28,11 @@ class DPF(Method):
     needs_density = True
     averages_itself = True
     needs_plain_sgd = True
+    tied_to_rounds = "prunes gradually in the first half of all rounds"
+    looks_at_clients = "clients answer under other masks than the server's"
 
     def first(self, network: Network) -> Chosen:
-        return self._prune({n: network.first.dense(n) for n in network.full_masks}, network.first)
+        return self._prune({n: network.first.dense(n) for n in network.full_masks}, network.first, 0)
 
     def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
         return Work(own_masks=True)
@@ -51,12 +53,13 @@ class DPF(Method):
     def next(self, seen: Seen) -> Chosen:
         # where a weight was pruned the clients send only its change, so that the sum is the new dense weight
         dense = {name: seen.state.dense(name) + hidden for name, hidden in seen.memory.arrays.items()}
-        return self._prune(dense, seen.state)
+        return self._prune(dense, seen.state, seen.round)
 
-    def _prune(self, dense: Mapping[str, Array], state: SparseState) -> Chosen:
+    def _prune(self, dense: Mapping[str, Array], state: SparseState, round: int) -> Chosen:
         """Return the largest of the dense weights as the state to train, the others as memory."""
         everywhere = Masks.full(state.masks.shapes)
-        count = target_count(self.config.pruning.density, everywhere.size)
+        density = schedule.cubic(round, schedule.horizon(self.config) / 2, 1.0, self.config.pruning.density)
+        count = target_count(density, everywhere.size)
         masks = keep_largest(everywhere, {n: np.abs(w).reshape(-1) for n, w in dense.items()}, count)
         hidden = {name: dense[name] * ~mask for name, mask in masks.items()}
         return Chosen(masks, Memory(arrays=hidden), SparseState.from_dense({**state.values, **dense}, masks))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prunefl.core import schedule
 from prunefl.core.masks import Counts, Masks
 from prunefl.core.memory import Memory
 from prunefl.core.network import Network
@@ -66,7 +67,7 @@ class RigL(SET):
 
 def exchanged_share(method: Method, round: int) -> float:
     """Return RigL's share to exchange after a round: cosine decay, and none in the last quarter."""
-    pruning, end = method.config.pruning, 0.75 * method.config.run.rounds
+    pruning, end = method.config.pruning, 0.75 * schedule.horizon(method.config)
     if round % pruning.interval or round >= end:
         return 0.0
     return pruning.fraction / 2 * (1 + float(np.cos(np.pi * round / end)))

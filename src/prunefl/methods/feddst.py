@@ -45,6 +45,7 @@ class FedDST(Method):
     name = "feddst"
     label = "FedDST"
     colours, dash, place = ("#00838f", "#4dd0dd"), "6 2", 8
+    looks_at_clients = "clients hold masks of their own"
     needs_density = True
     tied_to_rounds = "exchanges fewer and fewer weights until the last round"
     averages_itself = True

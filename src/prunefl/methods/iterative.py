@@ -1,5 +1,9 @@
-"""Iterative pruning: twenty magnitude prunings in the first half of the rounds, every layer alike."""
+"""Iterative pruning: twenty magnitude prunings in the first half of the rounds, every layer alike.
 
+The rounds are those of `pruning.horizon`: a run that is cut short sees as much of the schedule as the paper's had then.
+"""
+
+from prunefl.core import schedule
 from prunefl.core.select import keep_largest_by_layer, layer_targets, magnitudes
 from prunefl.methods.base import Chosen, Method, Seen
 
@@ -21,7 +25,7 @@ class Iterative(Method):
     tied_to_rounds = "prunes in the first half of all rounds"
 
     def next(self, seen: Seen) -> Chosen:
-        rounds, masks = self.config.run.rounds, seen.state.masks
+        rounds, masks = schedule.horizon(self.config), seen.state.masks
         done = count_prunings(seen.round, rounds)
         if done == count_prunings(seen.round - 1, rounds):
             return Chosen(masks, seen.memory)

@@ -1,4 +1,8 @@
-"""Online learning of the model's size by the sign of an estimated derivative (Han, Wang, Leung 2020)."""
+"""Online learning of the model's size by the sign of an estimated derivative (Han, Wang, Leung 2020).
+
+Three losses decide: of the model before, of this one, and of this one made smaller. Each client takes them on the same
+few samples, and reports the losses, never the samples.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,6 +24,9 @@ from prunefl.methods.base import BadUpdate, Chosen, Method, Numbers, Received, S
 
 WINDOW, WIDEN, PATIENCE = 20, 1.5, 10
 
+SAMPLES = 5
+"""Of each client, for the losses: as many as in the authors' code."""
+
 
 @dataclass(frozen=True)
 class Search:
@@ -31,7 +38,6 @@ class Search:
         since: rounds since the interval last changed (m).
         updates, smallest, largest: how often k was chosen in this window, and its extremes there.
         waited: rounds in a row that told nothing, as a loss had risen.
-        loss: of the model received last; 0 before the first round.
     """
 
     k: int
@@ -45,7 +51,6 @@ class Search:
     smallest: float = 0.0
     largest: float = 0.0
     waited: int = 0
-    loss: float = 0.0
 
 
 def start(total: int) -> Search:
@@ -54,31 +59,30 @@ def start(total: int) -> Search:
 
 
 def advance(
-    search: Search, loss: float, probe_loss: float, cost: float, probe_cost: float, lots: Sequence[float]
+    search: Search, losses: tuple[float, float, float], cost: float, probe_cost: float, lots: Sequence[float]
 ) -> Search:
     """Return the search after a round.
 
     Args:
-        loss, probe_loss: of the model with k and with k' weights.
+        losses: of the model before, of the one with k and of the one with k' weights, on the same samples.
         cost, probe_cost: seconds of a round with k and with k'.
         lots: two uniform numbers for the stochastic rounding of k and k'.
     """
-    if search.loss == 0:
-        return replace(search, loss=loss)
+    before, loss, probe_loss = losses
     since = search.since + 1
     step = (search.high - search.low) / sqrt(2 * since)
-    fell = search.loss > loss and search.loss > probe_loss
+    fell = before > loss and before > probe_loss
     search = replace(search, since=since, waited=0 if fell else search.waited + 1)
     if not fell and search.waited <= PATIENCE:
-        return replace(search, loss=loss)
+        return search
     # a loss that keeps rising says that the model is too small
     uphill = -1.0
     if fell:
-        probe_cost *= (search.loss - loss) / (search.loss - probe_loss)
+        probe_cost *= (before - loss) / (before - probe_loss)
         uphill = (cost > probe_cost) - (cost < probe_cost)
     k = min(max(_rounded(search.k - step * uphill, lots[0]), round(search.low)), round(search.high))
     probe = max(_rounded(k - step / 2, lots[1]), ceil(0.1 * search.low))
-    moved = replace(search, k=k, probe=max(1, min(probe, k - 1)), waited=0, loss=loss)
+    moved = replace(search, k=k, probe=max(1, min(probe, k - 1)), waited=0)
     return _narrowed(moved)
 
 
@@ -103,9 +107,13 @@ def _narrowed(search: Search) -> Search:
     return replace(search, low=low, high=high, since=0)
 
 
+LOSSES = ("previous_loss", "loss", "probe_loss")
+"""What clients report, 0 for the first where they have received no model before."""
+
+
 @dataclass(frozen=True)
 class Probe(Work):
-    """Also report the loss of the model received, and of the same magnitude-pruned to this density in each layer."""
+    """Also report losses: of the model received last time, of this one, of this one at this density in each layer."""
 
     density: float = 0.0
 
@@ -116,6 +124,7 @@ class Online(Method):
     name = "online"
     label = "Online learning"
     colours, dash, place = ("#c07f00", "#f2b63c"), "3 3", 4
+    looks_at_clients = "it goes by losses of single clients"
     works = (Probe,)
 
     def first(self, network: Network) -> Chosen:
@@ -127,22 +136,27 @@ class Online(Method):
 
     def train(self, work: Work, local: Local) -> Update:
         assert isinstance(work, Probe)
-        batches = local.batches()
-        numbers = {"loss": local.loss(batches)}
+        few = local.fixed_batches(SAMPLES)
+        # the first time there is none to compare with
+        losses = [local.memory.number("loss"), local.loss(few)]
         # the smaller model is this one with more zeros in it
         local.replace_state(prune_values(local.received, work.density))
-        numbers["probe_loss"] = local.loss(batches)
+        losses.append(local.loss(few))
         local.replace_state(local.received)
-        trained = local.steps(batches)
-        return Update(local.state, trained.loss, numbers=numbers)
+        trained = local.steps(local.batches())
+        numbers = dict(zip(LOSSES, losses, strict=True))
+        return Update(local.state, trained.loss, numbers=numbers, memory=Memory({"loss": losses[1]}))
 
     def cost(self, work: Work, live: Counts, numbers: Numbers) -> Sequence[Steps]:
-        steps = self.config.training.local_steps
-        return [Steps(steps, live), Steps(2 * steps / 3, live)]
+        training = self.config.training
+        # a forward pass is a third of a step, and a step is one of a whole mini-batch; the loss before is remembered
+        return [Steps(training.local_steps, live), Steps(2 * SAMPLES / training.batch_size / 3, live)]
 
     def check(self, work: Work, numbers: Numbers, masks: Masks) -> None:
-        if numbers.keys() != {"loss", "probe_loss"} or any(isinstance(n, list) for n in numbers.values()):
-            raise BadUpdate("must report the loss of the model received and of the one probed")
+        if numbers.keys() != set(LOSSES) or any(isinstance(n, list) for n in numbers.values()):
+            raise BadUpdate(
+                "must report the losses of the model before, of the one received and of the one probed"
+            )
 
     def next(self, seen: Seen) -> Chosen:
         dense, masks = _dense(seen), seen.state.masks
@@ -159,9 +173,12 @@ class Online(Method):
         cost, probe_cost = (
             seen.time_model.seconds(layer_targets(k / masks.size, masks)) for k in (search.k, search.probe)
         )
-        loss, probe_loss = (_mean(seen.updates, name) for name in ("loss", "probe_loss"))
+        told = [update for update in seen.updates if update.numbers["previous_loss"]]
+        if not told:
+            return search
+        before, loss, probe_loss = (_mean(told, name) for name in LOSSES)
         drawn = lots("online", self.config.run.seed, seen.round).uniform((2,)).tolist()
-        return advance(search, loss, probe_loss, cost, probe_cost, drawn)
+        return advance(search, (before, loss, probe_loss), cost, probe_cost, drawn)
 
 
 def prune_values(state: SparseState, density: float) -> SparseState:
@@ -174,8 +191,9 @@ def prune_values(state: SparseState, density: float) -> SparseState:
 
 
 def _mean(updates: Sequence[Received], name: str) -> float:
-    """Return the p_n-weighted mean of a loss that the clients reported."""
-    return math.fsum(update.share * cast(float, update.numbers[name]) for update in updates)
+    """Return the p_n-weighted mean of a loss that these clients reported."""
+    total = math.fsum(update.share * cast(float, update.numbers[name]) for update in updates)
+    return total / math.fsum(update.share for update in updates)
 
 
 def _dense(seen: Seen) -> Mapping[str, Array]:

@@ -58,11 +58,27 @@ class PruneFL(Method):
 
     @property
     def first_round(self) -> int:
-        return 0 if self.has_initial else 1
+        return 0 if self.prunes_first else 1
+
+    @property
+    def prunes_first(self) -> bool:
+        """Whether initial pruning is done: the model of one client cannot be hidden in a sum (docs/privacy.md)."""
+        return self.has_initial and not self.config.privacy.hides
+
+    def prunes_early(self, round: int) -> bool:
+        """Return whether this round is one of those that take the place of initial pruning with secure sums."""
+        privacy = self.config.privacy
+        wanted = self.has_initial and privacy.secure and privacy.initial == "rounds"
+        return wanted and round <= self.config.initial.max_passes
+
+    def interval(self, round: int) -> int:
+        """Return the rounds between reconfigurations, as they are in this round."""
+        early = self.prunes_early(round)
+        return self.config.initial.interval if early else self.config.pruning.interval
 
     def first(self, network: Network) -> Chosen:
         limit, masks = schedule.max_density(0, self.config), network.full_masks
-        if limit is None or self.has_initial:
+        if limit is None or self.prunes_first or self.prunes_early(1):
             return Chosen(masks)
         sizes = magnitudes(network.first.values, masks)
         return Chosen(keep_largest(masks, sizes, allowed_weights(limit, masks.size)))
@@ -90,12 +106,13 @@ class PruneFL(Method):
     def work(self, round: int, memory: Memory, time_model: TimeModel) -> Work:
         if round == 0:
             return PruneFirst(own_masks=True, time_model=to_json(time_model))
-        interval, rounds = self.config.pruning.interval, self.config.run.rounds
+        interval, rounds = self.interval(round), self.config.run.rounds
+        further = self.has_further or self.prunes_early(round)
         # importance that no reconfiguration will use is not collected
-        if not self.has_further or round > (rounds - 1) // interval * interval:
+        if not further or round > (rounds - 1) // interval * interval:
             return Collect()
         return Collect(
-            report="importance" if schedule.reconfigures(round, self.config) else "",
+            report="importance" if round % interval == 0 and round < rounds else "",
             collect=importance.in_window(round, interval, self.config.importance.window),
         )
 
@@ -149,9 +166,16 @@ class PruneFL(Method):
         collected = {"collected": seen.work.collect}
         if seen.statistic is None:
             return Chosen(seen.state.masks, seen.memory, notes=collected)
-        limit = schedule.max_density(seen.round, self.config)
+        limit = self._limit(seen)
         masks, account = self.reconfigure(seen.state, seen.statistic, seen.time_model, seen.round, limit)
         return Chosen(masks, seen.memory, notes=collected | {"reconfiguration": as_note(account)})
+
+    def _limit(self, seen: Seen) -> float | None:
+        """Return the largest density allowed; before initial pruning has ended, no further down than one cut may go."""
+        limit = schedule.max_density(seen.round, self.config)
+        if limit is None or not self.prunes_early(seen.round + 1):
+            return limit
+        return max(limit, (1 - schedule.fraction(seen.round, self.config)) * seen.state.masks.density)
 
     def prune_first(self, local: Local, time_model: TimeModel) -> Update:
         """Return the model that a client pruned before the first round."""
@@ -193,6 +217,7 @@ class InitialOnly(PruneFL):
     finds_density = False
     keeps_limits = ("density_limit",)
     has_further = False
+    uncovered = "one client prunes the model alone"
 
 
 class FurtherOnly(PruneFL):

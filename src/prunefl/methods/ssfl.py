@@ -39,6 +39,7 @@ class SSFL(Method):
     name = "ssfl"
     label = "SSFL"
     colours, dash, place = ("#a15c00", "#e0a458"), "8 2 2 2", 15
+    looks_at_clients = "it goes by scores under masks of single clients"
     needs_density = True
     works = (Work, Score)
 

@@ -16,6 +16,7 @@ class Ticket(Method):
     name = "ticket"
     label = "Lottery ticket"
     place = 14
+    uncovered = "its masks come from another run, whose promise is not this one's"
 
     def first(self, network: Network) -> Chosen:
         if not self.config.pruning.masks:
