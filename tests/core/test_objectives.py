@@ -68,7 +68,10 @@ def test_what_is_better_is_known():
             {"loss": "onehot_bce", "class_weights": [1.0]},
             r"^training.class_weights is a setting of cross_entropy",
         ),
-        ({"class_weights": [1.0, -1.0]}, r"^training.class_weights=\[1.0, -1.0\], must be >= 0$"),
+        (
+            {"class_weights": [1.0, -1.0]},
+            r"^training.class_weights=\[1.0, -1.0\], must be >= 0, and one of them above$",
+        ),
         (
             {"loss": "crossentropy"},
             r"^training.loss='crossentropy', must be one of .* or package.module:function$",

@@ -157,6 +157,14 @@ def loss_of(config: Config) -> Loss:
     return Loss(training.loss, training.label_smoothing, training.class_weights, metric_of(config))
 
 
+def check_class_weights(loss: Loss, classes: int) -> None:
+    """Refuse weights that are not one for each class."""
+    if loss.class_weights and len(loss.class_weights) != classes:
+        raise PruneFLError(
+            f"training.class_weights={list(loss.class_weights)}, must be {classes} numbers, one for each class"
+        )
+
+
 def check_targets(loss: Loss, targets: NDArray[Any], classes: int, who: str) -> None:
     """Refuse targets that the loss cannot be computed from."""
     wanted, whole = loss.objective.targets, targets.dtype.kind in "iu"

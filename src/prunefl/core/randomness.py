@@ -6,7 +6,8 @@ and what earlier versions drew.
 
 import hashlib
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,10 @@ class Stream:
         bits = self._raw(math.prod(shape)) & np.uint32((1 << 24) - 1)
         return (bits.astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
 
+    def beta(self, a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return a number from each of the Beta distributions, of the shape of both."""
+        return self._source.beta(a, b)
+
     def normal(self, count: int) -> NDArray[np.float64]:
         """Return numbers of mean 0 and variance 1, shape (count,)."""
         pairs = -(-count // 2)
@@ -81,3 +86,22 @@ def draw_clients(seed: int, round: int, clients: int, participants: int) -> list
     if participants in (0, clients):
         return list(range(clients))
     return sorted(stream(seed, "cohort", round).permutation(clients, participants).tolist())
+
+
+Normal = Callable[[int], NDArray[np.float64]]
+"""So many numbers of mean 0 and variance 1, new ones at every call."""
+
+
+def seeded_normal(seed: int, purpose: str, *numbers: int) -> Normal:
+    """Return a source of noise that can be drawn again: for simulations; it hides nothing from who knows the seed."""
+    return np.random.Generator(np.random.PCG64(derived_seed(seed, purpose, *numbers))).standard_normal
+
+
+class SystemStream(Stream):
+    """Random numbers of the operating system: nobody can draw them again, so that they can hide something."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _raw(self, count: int) -> NDArray[np.uint32]:
+        return np.frombuffer(os.urandom(4 * count), np.uint32)

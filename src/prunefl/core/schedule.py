@@ -46,6 +46,17 @@ def reconfigures(round: int, config: Config) -> bool:
     return round % config.pruning.interval == 0 and round < config.run.rounds
 
 
+def horizon(config: Config) -> int:
+    """Return the rounds over which schedules are laid out: of a run that is cut short, those of the whole."""
+    return config.pruning.horizon or config.run.rounds
+
+
+def cubic(round: int, rounds: float, start: float, end: float) -> float:
+    """Return a density on its way from `start` to `end`, steep at first: Zhu and Gupta's gradual pruning."""
+    left = max(0.0, 1 - round / rounds)
+    return end + (start - end) * left**3
+
+
 def regrowth(config: Config, round: int) -> tuple[Stream | None, float]:
     """Return where added-back weights come from: nothing (zero) or a stream and its scale (docs/method.md 7)."""
     if config.pruning.regrow == "zero":
