@@ -90,7 +90,7 @@ def adam(
     second: int,
     live: int,
     size: int,
-    rule: tuple[float, float, float, float, float, float, float, float, float],
+    rule: tuple[float, float, float, float, float, float, float, float],
     threads: int,
     /,
 ) -> None: ...
@@ -132,7 +132,7 @@ class Executor:
     def squared_norm(self, threads: int, /) -> float: ...
     def update_by_sgd(self, rule: tuple[float, float, float, float, bool], threads: int, /) -> None: ...
     def update_by_adam(
-        self, rule: tuple[float, float, float, float, float, float, float, float, float], threads: int, /
+        self, rule: tuple[float, float, float, float, float, float, float, float], threads: int, /
     ) -> None: ...
     def evaluate(
         self, inputs: NDArray[np.float32], labels: NDArray[np.int64], threads: int, /

@@ -1,5 +1,7 @@
 """Those who do not belong: a member that plays others, strangers with too many connections, clients that lie."""
 
+import contextlib
+import resource
 import socket
 import ssl
 import threading
@@ -145,6 +147,30 @@ class Flood:
             line.close()
 
 
+def rush(town: Realm, count: int) -> list[socket.socket]:
+    """Open so many connections at once, and return them; half of them begin to shake hands and leave it at that.
+
+    What they say costs the stranger next to nothing: the first message of a handshake is always the same one.
+    """
+    greeting = ssl.MemoryBIO()
+    shaking = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), greeting, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        shaking.do_handshake()
+    hello, lines = greeting.read(), []
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, max(files, count + 1000)), most))
+    for number in range(count):
+        line = socket.socket()
+        line.setblocking(False)
+        line.connect_ex(("127.0.0.1", town.port))
+        lines.append(line)
+        words = hello if number % 2 else Flood.WORDS[number // 2 % len(Flood.WORDS)]
+        # not connected yet where the server is behind: then it is silent
+        with contextlib.suppress(OSError):
+            line.send(words)
+    return lines
+
+
 def lie(change: Callable[[Envelope], Envelope]) -> Callable[[bytes], bytes]:
     """Return what a Forger does to a lying client's answers."""
     return lambda content: seal(change(unseal(content)))
@@ -178,7 +204,8 @@ def inflate_importance(envelope: Envelope) -> Envelope:
 
 
 def claim_samples(envelope: Envelope) -> Envelope:
-    """A million million samples."""
-    if envelope.kind != "joined":
+    """A million million samples, when it joins and in every update; how many of each class it does not say."""
+    if envelope.kind not in ("joined", "reply"):
         return envelope
-    return replace(envelope, values={**envelope.values, "num_samples": 10**12})
+    values = {name: value for name, value in envelope.values.items() if name != "by_class"}
+    return replace(envelope, values={**values, "num_samples": 10**12})

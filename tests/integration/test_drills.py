@@ -20,6 +20,7 @@ from attackers import (
     lie,
     memory,
     poison,
+    rush,
     send_endless_header,
 )
 from realm import Forger, Realm, realm
@@ -174,10 +175,11 @@ def honest(tmp_path_factory):
 @pytest.mark.parametrize("change", [poison, inflate_importance, claim_samples])
 def test_a_client_that_lies_is_held_to_what_is_usual(tmp_path, honest, change):
     with realm(tmp_path / "lied", config(rounds=12)) as town:
-        town.start_server()
+        # before the server, so that it lies from the first word
         town.start_client(2)
         town.wait("its worker", lambda: socket_path(town.state("client-2")).exists(), 120)
         forger = Forger(town.state("client-2"), lie(change), town.home(2))
+        town.start_server()
         for client in range(2):
             town.start_client(client)
         lied = finish(town)
@@ -280,12 +282,43 @@ def test_two_thousand_connections_cost_little_time_and_memory(tmp_path):
             time.sleep(0.5)
         attacked = [record for record in town.rounds() if record["round"] > mark]
         flood.close()
-        seconds = [median(record["wall_seconds"] for record in records) for records in (calm, attacked)]
-        print(
-            f"\n{flood.opened} connections: {seconds[0]:.2f} s a round, {seconds[1]:.2f} s attacked "
-            f"(median of {len(attacked)}, longest {max(record['wall_seconds'] for record in attacked):.2f} s), "
-            f"{(most - before) / 1e6:.0f} MB more"
-        )
+        describe(f"{flood.opened} connections, 100 a second", calm, attacked, most - before)
         assert most - before < 100 << 20
         assert attacked
         assert all(took_part(attacked, client) for client in range(3))
+
+
+@drill
+def test_two_thousand_connections_at_once_cost_little_time_and_memory(tmp_path):
+    with realm(tmp_path / "r", config(rounds=5000)) as town:
+        start(town, 4)
+        calm = go_on(town, 20)
+        before = memory(town)
+        mark, most, lines = town.round(), 0, []
+        # all that there are, again and again: those of strangers are ended after some seconds
+        for _ in range(5):
+            for line in lines:
+                line.close()
+            lines = rush(town, 2000)
+            until = time.monotonic() + 4
+            while time.monotonic() < until:
+                most = max(most, memory(town))
+                time.sleep(0.5)
+        attacked = [record for record in town.rounds() if record["round"] > mark]
+        for line in lines:
+            line.close()
+        describe("5 times 2000 connections at once", calm, attacked, most - before)
+        assert most - before < 100 << 20
+        assert attacked
+        assert all(took_part(attacked, client) for client in range(3))
+        assert took_part(go_on(town), 0)
+
+
+def describe(what: str, calm: list[dict], attacked: list[dict], more: int) -> None:
+    """Print what an attack costs."""
+    seconds = [[record["wall_seconds"] for record in records] for records in (calm, attacked)]
+    print(
+        f"\n{what}: {median(seconds[0]):.2f} s a round, {median(seconds[1]):.2f} s attacked "
+        f"(median of {len(attacked)}, longest {max(seconds[1]):.2f} s, before {max(seconds[0]):.2f} s), "
+        f"{more / 1e6:.0f} MB more"
+    )

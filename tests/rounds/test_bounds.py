@@ -12,16 +12,20 @@ from prunefl.core.outliers import measure_change
 from prunefl.core.state import SparseState
 from prunefl.methods import Method, build_method
 from prunefl.methods.prunefl import Collect
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
 from prunefl.rounds.scores import Score, collect_scores, pack_scores
-from prunefl.rounds.updates import Collected, collect_updates
+from prunefl.rounds.updates import collect_updates
 from tasks import random_masks, small_config, small_network
 
 NETWORK = small_network()
 TEMPLATE: Template = NETWORK.template
 MASKS = random_masks(NETWORK, 0.5)
 START = NETWORK.first.remask(MASKS)
-OFF = {"server": {"max_change": 0.0, "max_statistic": 0.0}, "training": {"weight_cap": 0.0}}
+OFF = {
+    "server": {"max_change": 0.0, "max_opposition": 0.0, "max_statistic": 0.0},
+    "training": {"weight_cap": 0.0},
+}
 
 
 def moved(step: float, seed: int) -> SparseState:
@@ -92,7 +96,7 @@ def test_an_honest_cohort_has_the_same_bits_as_without_bounds():
     assert all(one.statistic[n].tobytes() == other.statistic[n].tobytes() for n in one.statistic)
 
 
-@pytest.mark.parametrize("lie", [filled(3e38), filled(-3e38), filled(1e6), moved(50.0, 9)])
+@pytest.mark.parametrize("lie", [moved(900.0, 9), moved(50.0, 9), moved(6.0, 9)])
 def test_a_change_that_stands_out_counts_as_a_usual_one(lie: SparseState):
     honest = [moved(1.0, n) for n in range(4)]
     got = gather([*honest, lie])
@@ -103,6 +107,28 @@ def test_a_change_that_stands_out_counts_as_a_usual_one(lie: SparseState):
     alone = combined(gather(honest))
     assert measure_change(combined(got), alone) < 0.5
     assert all(np.isfinite(value).all() for value in combined(got).values.values())
+
+
+@pytest.mark.parametrize("lie", [filled(3e38), filled(-3e38), filled(1e6), moved(1100.0, 9)])
+def test_a_change_beyond_all_measure_is_left_out_whole(lie: SparseState):
+    honest = [moved(1.0, n) for n in range(4)]
+    told = [importance(1.0, n) for n in range(5)]
+    got, alone = gather([*honest, lie], statistics=told), gather(honest, statistics=told[:4])
+    assert list(got.refused) == [4]
+    assert "times the usual norm" in got.refused[4]
+    assert got.bounded == {}
+    assert [update.client for update in got.updates] == [0, 1, 2, 3]
+    assert bits(combined(got)) == bits(combined(alone))
+    assert got.statistic is not None
+    assert alone.statistic is not None
+    assert all(got.statistic[n].tobytes() == alone.statistic[n].tobytes() for n in alone.statistic)
+    assert (got.usual_change, got.loss) == (alone.usual_change, alone.loss)
+
+
+def test_what_is_beyond_all_measure_is_left_out_where_nobody_else_moved():
+    got = gather([START, START, START, filled(3e38)])
+    assert list(got.refused) == [3]
+    assert got.refused[3].startswith("change of norm")
 
 
 def test_without_the_bound_it_is_named_and_kept():

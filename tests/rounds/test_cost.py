@@ -11,6 +11,7 @@ from prunefl.core.memory import Memory
 from prunefl.devices import Device, LayerCost, Link, Shape, Ways
 from prunefl.methods import Method, Received, Steps, Work
 from prunefl.methods.base import Numbers
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.cost import (
     Charge,
     Seconds,
@@ -23,7 +24,6 @@ from prunefl.rounds.cost import (
 )
 from prunefl.rounds.messages import Order
 from prunefl.rounds.server import ServerState
-from prunefl.rounds.updates import Collected
 from tasks import small_config, small_federation, small_network, small_setup
 
 CONV2 = Shape(
@@ -129,7 +129,15 @@ def test_a_round_is_charged_every_step_and_every_byte_of_the_slowest() -> None:
     state = ServerState(network.first, 0, Memory())
     orders = {client: Order(1, 0.1, b"x" * 300, Work()) for client in (1, 3)}
     updates = [Received(client, 0.5, network.first, {}) for client in (1, 3)]
-    collected = Collected(updates, None, 0.0, {1: 1.0, 3: 1.0}, {1: (40,), 3: (40, 10)}, {})
+    collected = Collected(
+        updates,
+        None,
+        0.0,
+        {1: 1.0, 3: 1.0},
+        {1: (40,), 3: (40, 10)},
+        {},
+        participants={u.client: u.numbers for u in updates},
+    )
     charge = charge_round(setup, state, orders, collected)
     live = network.full_masks.counts
     step, full = far.step_seconds(live), far.step_seconds(live, full_gradient=True)
@@ -142,16 +150,17 @@ def test_a_round_is_charged_every_step_and_every_byte_of_the_slowest() -> None:
     assert charge.flops == 3 * once + 7
 
 
-def test_what_one_client_computes_before_the_first_round_is_shared_out_over_a_cohort() -> None:
+def test_what_one_client_computes_before_the_first_round_is_its_own() -> None:
+    """Nobody shares it: it counts as much as the same steps in a round in which this client were alone."""
     network = small_network()
     setup = small_setup(small_federation(), small_config(), network)
     setup = replace(setup, method=Charged(setup.config))
     state, update = ServerState(network.first, -1, Memory()), Received(0, 1.0, network.first, {})
-    collected = Collected([update], None, 0.0, {0: 1.0}, {0: (40,)}, {})
+    collected = Collected([update], None, 0.0, {0: 1.0}, {0: (40,)}, {}, participants={0: update.numbers})
     flops = [
         charge_round(setup, state, {0: Order(round, 0.1, b"", Work())}, collected).flops for round in (0, 1)
     ]
-    assert flops[1] == 4 * flops[0] > 0
+    assert flops[1] == flops[0] > 0
 
 
 def test_totals_add_up() -> None:

@@ -18,11 +18,11 @@ from prunefl.engines.simulator import Simulator
 from prunefl.methods import Method, Received, Steps, Work
 from prunefl.methods.base import Numbers
 from prunefl.methods.prunefl import Collect
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.loop import run_rounds
 from prunefl.rounds.messages import Order
 from prunefl.rounds.refit import fleet_time_model, observe_round
 from prunefl.rounds.server import ServerState, Setup, start
-from prunefl.rounds.updates import Collected
 from prunefl.runs import checkpoint
 from prunefl.runs.api import train
 from tasks import (
@@ -95,7 +95,8 @@ def observed(
     """Return the evidence after a round in which clients measured these seconds and sent 40 bytes each."""
     first = setup.network.first
     updates = [Received(client, 1 / len(seconds), first, {}) for client in seconds]
-    got = Collected(updates, None, 0.0, seconds, dict.fromkeys(seconds, (40,)), {})
+    told = {update.client: update.numbers for update in updates}
+    got = Collected(updates, None, 0.0, seconds, dict.fromkeys(seconds, (40,)), {}, participants=told)
     orders = {client: Order(round, 0.1, b"x" * 100, work or Collect()) for client in seconds}
     return observe_round(setup, ServerState(first, round - 1, Memory()), orders, got)
 

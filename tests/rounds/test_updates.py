@@ -15,9 +15,10 @@ from prunefl.methods import Method, Work, build_method
 from prunefl.methods.feddst import Swap
 from prunefl.methods.initial import STRETCH
 from prunefl.methods.prunefl import Collect, PruneFirst
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.messages import Order, Reply
 from prunefl.rounds.server import ServerState, finish_round
-from prunefl.rounds.updates import Collected, RoundFailed, collect_updates
+from prunefl.rounds.updates import RoundFailed, collect_updates
 from tasks import small_config, small_federation, small_network, small_setup
 
 NETWORK = small_network()

@@ -3,6 +3,9 @@
 import io
 
 import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
 
 from prunefl.core.objectives import METRICS
 from prunefl.runs.api import train
@@ -34,6 +37,26 @@ def test_rounds_that_were_not_evaluated_do_not_count():
     assert stop({"kind": "round", "accuracy": 0.5})
 
 
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ((0,), "patience=0, must be >= 1"),
+        ((2, "acuracy"), "metric='acuracy', must be one of accuracy, "),
+    ],
+)
+def test_what_could_never_stop_a_run_well_is_refused(words, rule):
+    with pytest.raises(PruneFLError, match=f"^EarlyStopping: {rule}"):
+        EarlyStopping(*words)
+
+
+@pytest.mark.parametrize(("metric", "key"), [("accuracy", "score"), ("perplexity", "accuracy")])
+def test_a_stop_by_the_metric_of_another_task_is_refused(metric, key):
+    with pytest.raises(
+        PruneFLError, match=f"^EarlyStopping: metric='{metric}', but the task is not judged by"
+    ):
+        EarlyStopping(2, metric)({"kind": "round", key: 0.5})
+
+
 def test_progress_is_a_line_for_each_evaluation_in_the_words_of_the_task():
     out = io.StringIO()
     tell = Progress(4, METRICS["mean_absolute_error"], out)
@@ -60,3 +83,24 @@ def test_a_run_without_a_folder_cannot_be_extended():
         run.extend(3)
     assert repr(run.records) == "Records(1 rounds, 3 records)"
     assert "array" not in repr(run)
+
+
+def test_progress_begins_with_what_is_left_whole_and_where_a_run_goes_on(tmp_path, capsys):
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.out = nn.Embedding(9, 8), nn.Linear(8, 4)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.out(self.embedding(tokens).mean(1))
+
+    tokens = torch.arange(60).reshape(20, 3) % 9
+    samples = TensorDataset(tokens, tokens[:, 0] % 4)
+    config = small_config(run={"rounds": 1, "eval_every": 1, "method": "conventional"})
+    given = {"test": samples, "config": config, "out": tmp_path / "run", "progress": True}
+    run = train(Tokens(), [samples, samples], **given)
+    begun = capsys.readouterr().err.splitlines()[0]
+    assert begun.startswith("2 clients, as given; ")
+    assert "; left whole: embedding.weight; " in begun
+    run.extend(1)
+    assert capsys.readouterr().err.splitlines()[0].endswith("; goes on after round 1")

@@ -13,11 +13,13 @@ from prunefl.runs.record_types import (
     EvaluationRecord,
     InitialRecord,
     LayerChange,
+    PrivacyRecord,
     Reconfiguration,
     RoundRecord,
     RoundSeconds,
     RunRecord,
     RunTotals,
+    SecureRecord,
     Segment,
 )
 from prunefl.runs.records import read_records
@@ -31,7 +33,9 @@ SCHEMA: dict[str, type] = {
     "initial": InitialRecord,
     "round": RoundRecord,
     "end": EndRecord,
+    "secure sum": SecureRecord,
     "evaluation": EvaluationRecord,
+    "privacy": PrivacyRecord,
     "seconds": RoundSeconds,
     "total": RunTotals,
     "segment": Segment,
@@ -54,6 +58,8 @@ WORDS: dict[str, Any] = {
     "client → text": dict[str, str],
     "client → two integers": dict[str, list[int]],
     "evaluation": EvaluationRecord,
+    "secure sum": SecureRecord,
+    "privacy": PrivacyRecord,
     "list of segments": list[Segment],
     "reconfiguration": Reconfiguration,
     "layer → layer change": dict[str, LayerChange],
@@ -104,7 +110,7 @@ def finished_run(method: str, folder: Path) -> Run:
 @pytest.mark.parametrize("method", known())
 def test_every_record_of_every_method_fits_its_type(method: str, tmp_path: Path) -> None:
     finished = finished_run(method, tmp_path)
-    first = ["initial"] if method in ("prunefl", "prunefl-fisher", "initial-only", "ssfl") else []
+    first = ["initial"] if method in ("prunefl", "prunefl-fisher", "initial-only", "ssfl", "fedtiny") else []
     assert [record["kind"] for record in finished.records] == ["run", *first, *["round"] * 6, "end"]
     for record in finished.records:
         assert misfits(record, SCHEMA[record["kind"]], record["kind"]) == []
@@ -188,3 +194,34 @@ def test_the_page_names_exactly_the_fields_of_the_schema_with_their_types(headin
     hints = get_type_hints(SCHEMA[heading])
     plain = {name: str if get_origin(hint) is Literal else hint for name, hint in hints.items()}
     assert {name: WORDS[words] for name, words in documented()[heading].items()} == plain
+
+
+def test_the_records_of_secure_rounds_fit_too(tmp_path: Path) -> None:
+    config = small_config(
+        run={"rounds": 3},
+        evaluation={"share": 0.2, "personal_steps": 2},
+        server={"max_change": 0, "max_opposition": 0, "max_statistic": 0},
+        privacy={"secure": True},
+    )
+    records = train(
+        small_model(), small_clients(), test=small_data(80, 99), config=config, out=tmp_path
+    ).records
+    assert [m for record in records for m in misfits(record, SCHEMA[record["kind"]], "record")] == []
+    rounds = [record for record in records if record["kind"] == "round"]
+    assert [record["secure"]["clients"] for record in rounds] == [4, 4, 4]
+    assert "personal_accuracy" in rounds[-1]["evaluation"]
+
+
+def test_the_records_of_a_private_run_fit_too(tmp_path: Path) -> None:
+    config = small_config(
+        privacy={"noise": 1.0},
+        training={"weighting": "uniform"},
+        server={"max_change": 0, "max_opposition": 0, "max_statistic": 0},
+    )
+    records = train(
+        small_model(), small_clients(), test=small_data(80, 99), config=config, out=tmp_path
+    ).records
+    assert [m for record in records for m in misfits(record, SCHEMA[record["kind"]], "record")] == []
+    assert all("privacy" in r and "loss" not in r for r in records if r["kind"] == "round")
+    # one client's own pruning is left out
+    assert [record["kind"] for record in records] == ["run", *["round"] * 8, "end"]

@@ -170,19 +170,41 @@ def test_whole_numbers_become_floats_where_the_network_wants_them():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("weights", [(), (1.0, 2.0, 0.5)])
+@pytest.mark.parametrize("weights", [(), (1.0, 2.0, 0.5), (1, 2, 0)])
 def test_smoothing_and_weights_are_torchs(smoothing, weights):
     outputs, targets = torch.randn(10, 3), torch.randint(0, 3, (10,))
     expected = F.cross_entropy(
-        outputs, targets, torch.tensor(weights) if weights else None, label_smoothing=smoothing
+        outputs,
+        targets,
+        torch.tensor(weights, dtype=torch.float32) if weights else None,
+        label_smoothing=smoothing,
     )
     assert criterion_of(Loss("cross_entropy", smoothing, weights))(outputs, targets) == expected
+
+
+@pytest.mark.parametrize(
+    ("weights", "rule"),
+    [
+        ([1, 2], "must be 4 numbers, one for each class"),
+        ([0, 0, 0], "must be >= 0, and one of them above"),
+        ([1, float("inf"), 1], "must be >= 0, and one of them above"),
+    ],
+)
+def test_class_weights_are_one_for_each_class(weights, rule):
+    with pytest.raises(PruneFLError, match=rf"^training.class_weights=\[.*\], {rule}$"):
+        prunefl.train(
+            small_model(),
+            small_clients(),
+            test=small_data(60, seed=9),
+            config=small_config(training={"class_weights": weights}),
+        )
 
 
 def own_losses():
     module = types.ModuleType("own_losses")
     module.mine = lambda outputs, targets: F.cross_entropy(outputs, targets)
     module.vector = lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="none")
+    module.detached = lambda outputs, targets: F.cross_entropy(outputs, targets).detach()
     return module
 
 
@@ -197,15 +219,13 @@ def test_a_loss_of_ones_own_trains_as_the_same_one_does_and_must_be_a_number(mon
         for loss in ("own_losses:mine", "cross_entropy")
     )
     assert own.accuracy == usual.accuracy
-    with pytest.raises(
-        PruneFLError, match=r"^training.loss='own_losses:vector' gives shape \(8,\), must give one"
-    ):
-        prunefl.train(
-            small_model(),
-            small_clients(),
-            test=test,
-            config=small_config(training={"loss": "own_losses:vector"}, **short),
-        )
+    for name, rule in [
+        ("vector", r"gives shape \(8,\), must give one"),
+        ("detached", "has no gradient, must be computed from the outputs"),
+    ]:
+        config = small_config(training={"loss": f"own_losses:{name}"}, **short)
+        with pytest.raises(PruneFLError, match=rf"^training.loss='own_losses:{name}' {rule}"):
+            prunefl.train(small_model(), small_clients(), test=test, config=config)
 
 
 @pytest.mark.parametrize(

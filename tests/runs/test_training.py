@@ -155,8 +155,8 @@ def test_initial_pruning_is_charged_full_gradients_only_where_it_computed_them()
             last = full * sizes[name] + (segment["steps"] - full) * live
             expected += 2 * 20 * positions * (2 * segment["steps"] * live + last)
     assert any(segment["full_steps"] < segment["steps"] for segment in initial["segments"])
-    # one of four clients computed it
-    assert initial["flops"] == pytest.approx(expected / 4)
+    # whole: it falls to the one client that computed it
+    assert initial["flops"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The losses and metrics by name, and which of them go together."""
 
+import math
 from typing import TYPE_CHECKING
 
 from prunefl.system.errors import PruneFLError
@@ -45,8 +46,9 @@ def refuse_misfits(config: "Config") -> None:
         raise PruneFLError(
             f"training.class_weights is a setting of {', '.join(WEIGHTED)}, but training.loss={training.loss!r}"
         )
-    if any(not weight >= 0 for weight in training.class_weights):
-        raise PruneFLError(f"training.class_weights={list(training.class_weights)}, must be >= 0")
+    weights = training.class_weights
+    if weights and not (all(0 <= weight < math.inf for weight in weights) and any(weights)):
+        raise PruneFLError(f"training.class_weights={list(weights)}, must be >= 0, and one of them above")
     if metric == "accuracy" and run.target_score:
         raise PruneFLError(
             f"run.target_score={run.target_score}, but this task has accuracy: run.target_accuracy"

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from prunefl.config.evaluation import NOWHERE, EvaluationSettings
 from prunefl.config.losses import LOSSES, METRICS
 from prunefl.config.optimiser import PLAIN_AVERAGE, PLAIN_SGD, OptimiserSettings, ServerOptimiserSettings
+from prunefl.config.privacy import OPEN, PrivacySettings
 from prunefl.config.server import USUAL_SERVER, ServerSettings
 from prunefl.config.settings import (
     at_least,
@@ -178,6 +180,7 @@ class PruningSettings:
     )
     density_limit: float = setting(0.0, "d_l: never more live weights than this; 0: no limit", share())
     density_target: float = setting(0.0, "d_t: the limit at the last round; 0: no target", share())
+    horizon: int = setting(0, "rounds for which methods lay out their schedules; 0: run.rounds", at_least(0))
     masks: str = setting("", "run folder whose final masks the method 'ticket' trains", free="to compare")
 
 
@@ -216,20 +219,6 @@ class ImportanceSettings:
 
     window: int | str = setting(
         1, 'rounds (initial pruning: passes) before a reconfiguration that collect it, or "all"', window()
-    )
-
-
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """Evaluation at the clients, on samples of their own that they never train on."""
-
-    share: float = setting(
-        0.0, "share of its samples that each client holds out and evaluates on; 0: none", below_one()
-    )
-    personal_steps: int = setting(
-        0,
-        "steps that each client trains the final model on its own samples, for itself; 0: none",
-        at_least(0),
     )
 
 
@@ -278,11 +267,12 @@ class Config:
     pruning: PruningSettings = PruningSettings()
     initial: InitialSettings = InitialSettings()
     importance: ImportanceSettings = ImportanceSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    evaluation: EvaluationSettings = NOWHERE
     wire: WireSettings = WireSettings()
     time: TimeSettings = TimeSettings()
     server: ServerSettings = USUAL_SERVER
     server_optimiser: ServerOptimiserSettings = PLAIN_AVERAGE
+    privacy: PrivacySettings = OPEN
     fleet: tuple[FleetSettings, ...] = ()
 
     def __post_init__(self) -> None:

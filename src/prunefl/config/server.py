@@ -17,6 +17,12 @@ class ServerSettings:
         "a client's change of more than so many times the median norm of its round is scaled down to it; 0: any",
         at_least(0),
     )
+    max_opposition: float = setting(
+        0.35,
+        "a client whose changes have lately pulled against the others' by more than this (-1 to 1) is left out of the "
+        "run, fewer than half of all; 0: nobody",
+        between(0.0, 1.0),
+    )
     max_statistic: float = setting(
         10.0,
         "importance whose sum is more than so many times the median of its round is left out; 0: any",

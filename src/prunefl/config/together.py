@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from prunefl.config.losses import refuse_misfits
 from prunefl.config.members import check_members
 from prunefl.config.optimiser import refuse_foreign_server_settings, refuse_foreign_settings
+from prunefl.config.private import refuse_open_clients
 from prunefl.config.transforms import refuse_odd_transforms
 from prunefl.system.errors import PruneFLError
 
@@ -20,6 +21,7 @@ def check_together(config: "Config") -> None:
     refuse_misfits(config)
     _check_rates(config)
     refuse_odd_transforms(config)
+    refuse_open_clients(config)
     if pruning.density_target and pruning.density_limit and pruning.density_target > pruning.density_limit:
         raise PruneFLError(
             f"pruning.density_target={pruning.density_target}, "

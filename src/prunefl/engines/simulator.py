@@ -33,6 +33,7 @@ class Simulator:
         self._setup, self._clients, self._on_pass = setup, clients, on_pass
         self._states = StateFiles(folder)
         self._last_files: set[str] = set()
+        self._follow = _SecureClients(setup) if setup.config.privacy.secure else _follow_openly
         count = count_workers(setup.config.run.workers)
         self._pool = ThreadPoolExecutor(count, "client")
         self._backends: SimpleQueue[Backend] = SimpleQueue()
@@ -42,6 +43,11 @@ class Simulator:
             backend = make_backend(setup.network, setup.config, setup.measured)
             self._undo.enter_context(backend.threads(setup.config.run.threads))
             self._backends.put(backend)
+
+    @property
+    def run(self) -> str:
+        """A name: there is one run in this process."""
+        return "simulation"
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterator[Reply]:
         """Yield every client's reply; each is let go of before the next is waited for."""
@@ -58,7 +64,7 @@ class Simulator:
             client = replace(client, on_pass=self._on_pass)
         try:
             before = self._states.load(number, state)
-            reply, after = follow(order, client, before)
+            reply, after = self._follow(order, client, before)
         finally:
             self._backends.put(backend)
         if after is not before:
@@ -102,6 +108,33 @@ class Simulator:
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._undo.close()
+
+
+def _follow_openly(order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
+    return follow(order, client, state)
+
+
+class _SecureClients:
+    """Simulated clients of secure sums: each with keys of its own, which no other one's half is given."""
+
+    def __init__(self, setup: Setup) -> None:
+        from prunefl.privacy.signers import SimulatedKeys
+        from prunefl.rounds.secure_client import Vault
+
+        self._privacy, self._keys = setup.config.privacy, SimulatedKeys()
+        self._vaults = {client: Vault() for client in setup.members}
+
+    def __call__(self, order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
+        from prunefl.privacy.holdings import Member
+        from prunefl.privacy.signers import SimulatedSigner
+        from prunefl.rounds.secure_client import follow_securely
+
+        signer = SimulatedSigner(client.number, self._keys)
+        settings = self._privacy
+        member = Member(client.number, "simulation", settings.threshold, settings.neighbours, signer)
+        vault = self._vaults[client.number]
+        reply, after, self._vaults[client.number] = follow_securely(order, client, state, vault, member)
+        return reply, after
 
 
 def name_samples(samples: Samples) -> str:

@@ -8,10 +8,8 @@ from typing import Any
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.experiments.folders import final_density, finished
-from prunefl.runs.own_code import digest_own_code, own_specs
-from prunefl.runs.records import read_header
+from prunefl.runs.own_code import refuse_other_code
 from prunefl.runs.resume import refuse_other_config
-from prunefl.system.errors import PruneFLError
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,4 @@ def refuse_changed(job: Job) -> None:
     kept = job.folder / "config.toml"
     if kept.exists() and (job.density_from is None or finished(job.density_from)):
         refuse_other_config(completed(job), settings.load(kept), job.folder)
-    _refuse_other_code(job)
-
-
-def _refuse_other_code(job: Job) -> None:
-    """Refuse a run that code of the user's own made which has changed since."""
-    then = read_header(job.folder / "records.jsonl").get("own_code")
-    if then is not None and then != digest_own_code(job.config):
-        raise PruneFLError(
-            f"{', '.join(own_specs(job.config))} has changed since the run in {job.folder}: give another --out, or "
-            "delete that folder to run it anew"
-        )
+    refuse_other_code(job.config, job.folder)

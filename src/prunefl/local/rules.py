@@ -5,8 +5,12 @@ import math
 SgdRule = tuple[float, float, float, float, bool]
 """Rate, momentum, weight decay, scale of the gradient, whether Nesterov looks ahead."""
 
-AdamRule = tuple[float, float, float, float, float, float, float, float, float]
-"""Rate over 1 − β1^t, 1 − β1, β2, 1 − β2, √(1 − β2^t), ε, decay in the gradient, factor of the weight, scale."""
+AdamRule = tuple[float, float, float, float, float, float, float, float]
+"""Rate, 1 − β1, β2, 1 − β2, ε, decay in the gradient, factor of the weight, scale.
+
+With c = √(1 − β2^t) the step (rate / (1 − β1^t)) · m / (√v / c + ε) is that of c · rate / (1 − β1^t) and c · ε without
+the division by c, which the kernels would do for every weight.
+"""
 
 
 def adam_rule(
@@ -20,9 +24,9 @@ def adam_rule(
 ) -> AdamRule:
     """Return step number `steps`, the first being 1, of Adam; of AdamW where decay is decoupled."""
     beta1, beta2 = betas
-    first, second = 1 - beta1**steps, 1 - beta2**steps
+    first, root = 1 - beta1**steps, math.sqrt(1 - beta2**steps)
     added, shrink = (0.0, 1 - rate * decay) if decoupled else (decay, 1.0)
-    return rate / first, 1 - beta1, beta2, 1 - beta2, math.sqrt(second), epsilon, added, shrink, scale
+    return root * rate / first, 1 - beta1, beta2, 1 - beta2, root * epsilon, added, shrink, scale
 
 
 def clip_scale(squared_norm: float, clip_norm: float) -> float:

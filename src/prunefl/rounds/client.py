@@ -19,6 +19,7 @@ from prunefl.local.held_out import Split, count_right, split_samples
 from prunefl.methods import Method, Update
 from prunefl.rounds.answers import check_update
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.private import is_private, make_private
 from prunefl.rounds.scores import Score, pack_scores
 from prunefl.system.errors import PruneFLError
 
@@ -126,6 +127,22 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
     Raises:
         wire.WireError: the order speaks of masks that this client does not have; it needs the whole state.
     """
+    trained = train(order, client, state)
+    return _pack(order, client, trained.update, trained.seconds, trained.after)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a client made of an order: its update, from the state that it received; and its own state afterwards."""
+
+    update: Update
+    received: SparseState
+    seconds: float
+    after: ClientState
+
+
+def train(order: Order, client: Client, state: ClientState) -> Trained:
+    """Return what the method's client half makes of an order; WireError as `handle`."""
     received = _unpack(order, client, state)
     started = time.perf_counter()
     client.backend.seed(derived_seed(client.config.run.seed, "dropout", order.round, client.number))
@@ -147,15 +164,12 @@ def handle(order: Order, client: Client, state: ClientState) -> tuple[Reply, Cli
         on_pass=client.on_pass,
     )
     update = check_update(client.method, order.work, client.method.train(order.work, local))
+    if is_private(client.config):
+        update = make_private(client.config, update, received, order.clip)
     keeps = client.config.optimiser.keep and order.round > 0
     moments = client.backend.moments() if keeps else Moments()
-    return _pack(
-        order,
-        client,
-        update,
-        time.perf_counter() - started,
-        ClientState(received.masks, update.memory, state.residual, moments),
-    )
+    after = ClientState(received.masks, update.memory, state.residual, moments)
+    return Trained(update, received, time.perf_counter() - started, after)
 
 
 def _pack(
@@ -172,14 +186,15 @@ def _pack(
     if update.statistic is not None:
         wanted = config.importance if order.work.report == "importance" else "float32"
         statistic = wire.pack_importance(update.statistic, precision=wanted)
+    private = is_private(client.config)
     reply = Reply(
         client.number,
         order.round,
-        len(client.split.train),
+        1 if private else len(client.split.train),
         update.loss,
         model,
         statistic,
         update.numbers,
-        seconds,
+        0.0 if private else seconds,
     )
     return reply, replace(state, residual=residual)

@@ -16,9 +16,9 @@ from prunefl.devices import Device
 from prunefl.local.batches import with_steps
 from prunefl.methods import Method, Steps
 from prunefl.rounds.answers import check_cost
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.messages import EvaluationWork, Order
 from prunefl.rounds.scores import Scored
-from prunefl.rounds.updates import Collected
 
 if TYPE_CHECKING:
     from prunefl.rounds.server import ServerState, Setup
@@ -51,7 +51,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Totals:
-    """Running sums over a run, initial pruning included."""
+    """Running sums over a run, initial pruning included: its FLOPs are those of the client that prunes first."""
 
     seconds: float = 0.0
     bytes_up: int = 0
@@ -74,17 +74,10 @@ def charge_round(
     """Return what the round cost; each participant is charged on its own device, the slowest one counts."""
     live = state.sparse.masks.counts
     spent = {
-        update.client: check_cost(
-            setup.method,
-            _method_of(setup, update.client).cost(orders[update.client].work, live, update.numbers),
-        )
-        for update in collected.updates
+        client: check_cost(setup.method, _method_of(setup, client).cost(orders[client].work, live, numbers))
+        for client, numbers in collected.participants.items()
     }
-    round = next(iter(orders.values())).round
-    # What one client computes before the first round is shared out over a cohort, as a round's work is.
-    usual = setup.config.training.participants or len(setup.members)
-    cohort = len(collected.updates) if round else usual
-    return _charge(setup, orders, spent, collected.sent, cohort)
+    return _charge(setup, orders, spent, collected.sent, collected.down)
 
 
 def _method_of(setup: "Setup", client: int) -> Method:
@@ -100,16 +93,28 @@ def charge_evaluation(
     setup: "Setup", state: "ServerState", orders: Mapping[int, Order], collected: Scored
 ) -> Charge:
     """Return what an evaluation at the clients cost: the model down, a forward pass, a few numbers up."""
+    samples = {
+        client: (2 if client in collected.personal else 1) * score.samples
+        for client, score in collected.scores.items()
+    }
+    return charge_scores(setup, state, orders, samples, collected.sent, {})
+
+
+def charge_scores(
+    setup: "Setup",
+    state: "ServerState",
+    orders: Mapping[int, Order],
+    samples: Mapping[int, int],
+    sent: Mapping[int, Sequence[int]],
+    down: Mapping[int, Sequence[int]],
+) -> Charge:
+    """Return what it costs that each client passes so many samples forward, and what its order asks for beside."""
     live, batch = state.sparse.masks.counts, setup.config.training.batch_size
     work = next(iter(orders.values())).work
     asked = work.personal_steps if isinstance(work, EvaluationWork) else 0
     # forward is a third of a step, and a step is one of a whole mini-batch
-    passes = {
-        client: (2 if client in collected.personal else 1) * score.samples / batch
-        for client, score in collected.scores.items()
-    }
-    spent = {client: [Steps(count / 3 + asked, live)] for client, count in passes.items()}
-    return _charge(setup, orders, spent, collected.sent, len(spent))
+    spent = {client: [Steps(count / batch / 3 + asked, live)] for client, count in samples.items()}
+    return _charge(setup, orders, spent, sent, down)
 
 
 def _charge(
@@ -117,26 +122,35 @@ def _charge(
     orders: Mapping[int, Order],
     spent: Mapping[int, Sequence[Steps]],
     sent: Mapping[int, Sequence[int]],
-    cohort: int,
+    down: Mapping[int, Sequence[int]],
 ) -> Charge:
+    flops = [_count_flops(setup, steps) for steps in spent.values()]
+    # one message to each, its order, unless more is told
+    down = down or {client: [len(order.model)] for client, order in orders.items()}
     return Charge(
         seconds=find_slowest(
-            _participant(setup, orders[client], client, steps, sent[client])
+            _participant(setup, orders[client], client, steps, down[client], sent[client])
             for client, steps in spent.items()
         ),
         bytes_up=sum(sum(sizes) for sizes in sent.values()),
-        bytes_down=sum(len(order.model) for order in orders.values()),
-        flops=sum(_count_flops(setup, steps) for steps in spent.values()) / cohort,
+        bytes_down=sum(sum(sizes) for sizes in down.values()),
+        # who alone prunes before the first round is the mean participant of it: nobody shares its work
+        flops=sum(flops) / max(1, len(flops)),
     )
 
 
 def _participant(
-    setup: "Setup", order: Order, client: int, work: Sequence[Steps], sent: Sequence[int]
+    setup: "Setup",
+    order: Order,
+    client: int,
+    work: Sequence[Steps],
+    received: Sequence[int],
+    sent: Sequence[int],
 ) -> Seconds:
     device, total = setup.devices[client], sum(setup.network.full_masks.sizes.values())
     compute = sum(steps.count * _step_seconds(device, steps, total) for steps in work)
     jitter = draw_jitter(device, setup.config.run.seed, order.round, client)
-    return participant_seconds(device, compute, [len(order.model)], sent, jitter)
+    return participant_seconds(device, compute, received, sent, jitter)
 
 
 def _step_seconds(device: Device, steps: Steps, total: int) -> float:

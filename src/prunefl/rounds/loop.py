@@ -1,11 +1,12 @@
 """Rounds one after another. An engine is nothing but a way to carry orders to clients and replies back."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Protocol
 
 from prunefl.rounds.evaluation import evaluates_at_clients
 from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.private import can_go_on
 from prunefl.rounds.server import (
     Outcome,
     ServerState,
@@ -20,6 +21,10 @@ from prunefl.rounds.server import (
 class Engine(Protocol):
     """Carries orders and replies, and says what it wants to find again after a resume."""
 
+    @property
+    def run(self) -> str:
+        """The run's name, as clients know it, too."""
+
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterable[Reply]:
         """Return the replies that came, perhaps one after another."""
 
@@ -32,7 +37,10 @@ class Engine(Protocol):
 
 def run_rounds(setup: Setup, state: ServerState, engine: Engine) -> Iterator[tuple[ServerState, Outcome]]:
     """Yield the state and the outcome after initial pruning, if there is any, and after each round."""
-    while state.round < setup.config.run.rounds:
+    if setup.config.privacy.secure:
+        yield from _run_secure_rounds(setup, state, engine)
+        return
+    while state.round < setup.config.run.rounds and can_go_on(setup, state):
         begun, orders = begin_round(setup, state)
         # from the state before: what quantisation kept back then is in the orders, and in a whole state packed later
         state, outcome = finish_round(setup, begun, orders, engine.carry(state, orders))
@@ -43,10 +51,50 @@ def run_rounds(setup: Setup, state: ServerState, engine: Engine) -> Iterator[tup
         yield state, outcome
 
 
+def _run_secure_rounds(
+    setup: Setup, state: ServerState, engine: Engine
+) -> Iterator[tuple[ServerState, Outcome]]:
+    """Yield the same of rounds of which the server sees sums alone."""
+    # needs packages that nothing else here does
+    from prunefl.rounds.secure_attempt import Upcoming
+    from prunefl.rounds.secure_keys import Keyring
+    from prunefl.rounds.secure_round import (
+        finish_secure_evaluation,
+        finish_secure_round,
+        name_evaluation,
+        name_round,
+    )
+    from prunefl.rounds.secure_server import SecureSums
+
+    def next_round(round: int) -> Upcoming | None:
+        if round >= setup.config.run.rounds:
+            return None
+        return Upcoming(name_round(round + 1), tuple(setup.choose_cohort(round + 1)))
+
+    sums = SecureSums(Keyring(setup, engine.run), engine.carry)
+    while state.round < setup.config.run.rounds:
+        begun, orders = begin_round(setup, state)
+        round = state.round + 1
+        evaluated = choose_evaluators(setup, round, sorted(orders))
+        upcoming = Upcoming(name_evaluation(round), tuple(evaluated)) if evaluated else next_round(round)
+        state, outcome = finish_secure_round(setup, state, begun, orders, sums, upcoming)
+        if evaluated:
+            orders = begin_evaluation(setup, state, evaluated)
+            state, found = finish_secure_evaluation(setup, state, orders, sums, next_round(round))
+            outcome = replace(outcome, evaluation=found)
+        yield state, outcome
+
+
 def clients_to_evaluate(setup: Setup, state: ServerState, outcome: Outcome) -> Sequence[int]:
     """Return who evaluates after a round: its cohort, after the last round all clients, else nobody."""
-    if not evaluates_at_clients(state.round, setup.config):
+    return choose_evaluators(setup, state.round, outcome.cohort, outcome.opponents.keys())
+
+
+def choose_evaluators(
+    setup: Setup, round: int, cohort: Sequence[int], gone: Set[int] = frozenset()
+) -> Sequence[int]:
+    """Return the same of a round by its number and its cohort; who has `gone` in it is not asked."""
+    if not evaluates_at_clients(round, setup.config):
         return []
-    if state.round < setup.config.run.rounds:
-        return outcome.cohort
-    return [client for client in setup.members if client not in setup.left_out]
+    asked = cohort if round < setup.config.run.rounds else setup.members
+    return [client for client in asked if client not in setup.left_out | gone]

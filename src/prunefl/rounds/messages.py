@@ -9,12 +9,20 @@ from prunefl.methods.base import Method, Numbers, Work
 
 @dataclass(frozen=True)
 class Order:
-    """Server to client: do this work with the packed model."""
+    """Server to client: do this work with the packed model.
+
+    Attributes:
+        serial, secure: with privacy.secure, of which sum this is a step, and what this client is told of it.
+        clip: largest norm of the change that may be sent back (privacy.noise); 0: any.
+    """
 
     round: int
     learning_rate: float
     model: bytes
     work: Work
+    serial: int = 0
+    secure: bytes = b""
+    clip: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,19 @@ class EvaluationWork(Work):
 
 
 @dataclass(frozen=True)
+class SecureWork(Work):
+    """Compute nothing: take a step of a secure sum (`prunefl.privacy`).
+
+    Attributes:
+        step: "introduce", "share" or "unmask".
+        purpose: what it is the sum of.
+    """
+
+    step: str = ""
+    purpose: str = ""
+
+
+@dataclass(frozen=True)
 class Reply:
     """Client to server: the packed update, or how the model does.
 
@@ -39,6 +60,7 @@ class Reply:
         seconds: compute time that the client measured.
         held_out: how many samples it said it holds out, when it came.
         scores: what `EvaluationWork` asks for, packed (`rounds.scores`).
+        secure: with privacy.secure all of this, under masks, or a step of the sum; then the rest is empty.
     """
 
     client: int
@@ -51,6 +73,7 @@ class Reply:
     seconds: float = 0.0
     held_out: int = 0
     scores: bytes = b""
+    secure: bytes = b""
 
 
 def describe_work(work: Work) -> dict[str, Any]:
@@ -62,7 +85,9 @@ def parse_work(method: Method, entry: Any) -> Work:
     """Return the work that a JSON entry describes, of a kind that the method has or every client knows."""
     if not isinstance(entry, Mapping):
         raise ValueError("work: must be a table")
-    kinds: dict[str, type[Work]] = {kind.__name__: kind for kind in (*method.works, EvaluationWork)}
+    kinds: dict[str, type[Work]] = {
+        kind.__name__: kind for kind in (*method.works, EvaluationWork, SecureWork)
+    }
     kind = kinds.get(str(entry.get("kind")))
     if kind is None:
         raise ValueError(f"work of kind {entry.get('kind')!r}, must be one of {', '.join(kinds)}")

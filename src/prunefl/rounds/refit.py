@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from prunefl.core.refit import Evidence, fitted, observe
 from prunefl.core.time_model import TimeModel, fleet_time
 from prunefl.devices import device_time
+from prunefl.rounds.collected import Collected
 from prunefl.rounds.messages import Order
-from prunefl.rounds.updates import Collected
 
 if TYPE_CHECKING:
     from prunefl.rounds.server import ServerState, Setup
@@ -23,17 +23,13 @@ def observe_round(
     evidence, kinds, live = dict(state.evidence), _kinds(setup), state.sparse.masks.counts
     # T speaks of ordinary rounds: where few compute full gradients, those that do say nothing of it
     usual = config.importance.window == "all"
-    for update in got.updates:
-        device, order, seconds = (
-            setup.devices[update.client],
-            orders[update.client],
-            got.seconds[update.client],
-        )
-        work = setup.method.cost(order.work, live, update.numbers)
+    for client, numbers in got.participants.items():
+        device, order, seconds = setup.devices[client], orders[client], got.seconds[client]
+        work = setup.method.cost(order.work, live, numbers)
         if seconds <= 0 or order.round == 0 or [steps.full_gradient for steps in work] != [usual]:
             continue
-        link = device.link.download_seconds(len(order.model))
-        link += sum(device.link.upload_seconds(size) for size in got.sent[update.client])
+        link = sum(device.link.download_seconds(size) for size in got.down.get(client, [len(order.model)]))
+        link += sum(device.link.upload_seconds(size) for size in got.sent[client])
         kind, profile = kinds[id(device)], device_time(device, config)
         before = evidence.get(kind, Evidence())
         evidence[kind] = observe(before, profile, live, seconds + link + device.overhead)

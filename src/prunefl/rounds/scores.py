@@ -29,6 +29,17 @@ class Score:
         return self.right / self.samples
 
 
+@dataclass(frozen=True)
+class MeanScore:
+    """How a model does at so many clients: over all their samples, and as a mean of the clients' accuracies."""
+
+    clients: int
+    samples: int
+    accuracy: float
+    loss: float
+    client_accuracy: float
+
+
 def pack_scores(*scores: Score) -> bytes:
     """Return the scores as bytes, one after another."""
     return b"".join(_SCORE.pack(score.right, score.samples, score.loss) for score in scores)

@@ -17,11 +17,14 @@ from prunefl.core.state import SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.devices import Device
 from prunefl.methods import Chosen, Clients, Method, Seen, Work
-from prunefl.rounds import refit
+from prunefl.rounds import bounds, refit
 from prunefl.rounds.answers import check_chosen, check_cohort, check_combined, check_work
+from prunefl.rounds.collected import Collected, SecureOutcome
 from prunefl.rounds.cost import Charge, Totals, charge_evaluation, charge_round
 from prunefl.rounds.evaluation import Evaluation
-from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
+from prunefl.rounds.packing import pack_by_known
+from prunefl.rounds.private import Spent, draw_secretly, first_spent, is_private, mechanism_of, spend
 from prunefl.rounds.scores import collect_scores
 from prunefl.rounds.updates import collect_updates
 from prunefl.system.errors import PruneFLError
@@ -40,6 +43,8 @@ class Setup:
         time_model: T(M) of the fleet.
         cut: how the data was divided among the clients, in words.
         left_out: clients that are not asked any more, for what they did to the model.
+        secret: whether privacy's noise and cohorts are drawn where nobody can draw them again: at real servers. A
+            simulation draws them from run.seed, to be repeatable.
         passed_over: clients that are not asked for the stage before round 1: they had their time.
         measured: break-even densities that decide which layers compute sparsely, and with it bits; they grow as layers
             are met, and are saved with the run.
@@ -55,6 +60,7 @@ class Setup:
     measured: MutableMapping[str, float] = field(default_factory=dict)
     left_out: Set[int] = frozenset()
     passed_over: Set[int] = frozenset()
+    secret: bool = False
 
     @property
     def clients(self) -> Clients:
@@ -67,12 +73,16 @@ class Setup:
         """Numbers of the clients that take part."""
         return self.config.server.clients or range(len(self.devices))
 
-    def choose_cohort(self, round: int) -> Sequence[int]:
-        """Return who takes part in a round, of those that are asked at all."""
-        gone, clients = self.left_out if round else self.left_out | self.passed_over, self.clients
+    def choose_cohort(self, round: int, opponents: Set[int] = frozenset()) -> Sequence[int]:
+        """Return who takes part in a round, of those that are asked at all; `opponents` are not."""
+        gone, clients = self.left_out | (opponents if round else self.passed_over), self.clients
         # who has no samples is not chosen to prune first
         sizes = [0 if client in gone else size for client, size in enumerate(clients.num_samples)]
-        chosen = self.method.cohort(round, clients if round else replace(clients, num_samples=sizes))
+        chosen = (
+            draw_secretly(self.config, self.members)
+            if self.secret and is_private(self.config)
+            else self.method.cohort(round, clients if round else replace(clients, num_samples=sizes))
+        )
         drawn = check_cohort(self.method, chosen, self.members)
         there = [client for client in drawn if client not in gone]
         if not there:
@@ -92,8 +102,11 @@ class ServerState:
         past: masks by digest, the present ones included, the latest last.
         residual: what quantisation has kept from the clients so far.
         usual_change: norm of a usual client's change in the last round; 0 before the first.
+        opposition: client -> how much it has lately pulled against the others; of who is left out for it, as it was.
         evidence: what round times have told of each kind of device (time.refit), by its first client.
         moments: what the server's optimiser remembers, under the model's masks.
+        ranges: with privacy.secure, the largest magnitudes of the last means, which say how finely the next are sent.
+        spent: what privacy has to remember: all releases so far, and the clip.
     """
 
     sparse: SparseState
@@ -106,6 +119,9 @@ class ServerState:
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
     moments: Moments = field(default_factory=Moments)
     usual_change: float = 0.0
+    opposition: Mapping[int, float] = field(default_factory=dict)
+    ranges: Mapping[str, float] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass(frozen=True)
@@ -115,25 +131,30 @@ class Outcome:
     Attributes:
         notes: what the method wants to have in the record.
         bounded: client -> what of its reply was out of bounds, and what was done about it.
+        opponents: client -> why it is not asked any more.
         evaluation: how the model that came of it does at clients, where they were asked.
+        secure: what the secure sum took, with privacy.secure.
     """
 
     round: int
     cohort: Sequence[int]
-    loss: float
+    loss: float | None
     charge: Charge
     reconfigured: bool
     refused: Mapping[int, str]
     notes: Mapping[str, Any]
     bounded: Mapping[int, str]
+    opponents: Mapping[int, str] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    secure: SecureOutcome | None = None
 
 
 def start(setup: Setup) -> ServerState:
     """Return the state before the first round; what a method cannot answer is found here."""
     chosen, first = setup.method.first(setup.network), setup.network.first
     check_chosen(setup.method, "first", chosen, setup.network)
-    state = ServerState(first, setup.method.first_round - 1, chosen.memory)
+    spent = first_spent(setup.config)
+    state = ServerState(first, setup.method.first_round - 1, chosen.memory, spent=spent)
     state = _with_masks(setup, state, chosen)
     _next_work(setup, state)
     return state
@@ -142,11 +163,18 @@ def start(setup: Setup) -> ServerState:
 def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int, Order]]:
     """Return the orders of the next round by client, and the state with what quantisation kept back."""
     round, work = _next_work(setup, state)
-    cohort = setup.choose_cohort(round)
+    cohort = setup.choose_cohort(round, find_opponents(setup, state).keys())
     rate = schedule.learning_rate(round, setup.config)
-    packed, residual = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
-    orders = {c: Order(round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
-    return replace(state, residual=residual), orders
+    packed, residual = pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
+    return replace(state, residual=residual), {
+        c: Order(round, rate, packed[state.known.get(c, b"")], work, clip=state.spent.clip) for c in cohort
+    }
+
+
+def find_opponents(setup: Setup, state: ServerState) -> dict[int, str]:
+    """Return who is not asked any more for having pulled against the others, and why."""
+    most = setup.config.server.max_opposition
+    return bounds.find_opponents(state.opposition, most, len(setup.members))
 
 
 def _next_work(setup: Setup, state: ServerState) -> tuple[int, Work]:
@@ -162,7 +190,7 @@ def begin_evaluation(setup: Setup, state: ServerState, cohort: Sequence[int]) ->
     Nothing of it is remembered, neither what quantisation keeps back nor which masks are sent: who is evaluated on
     must not change what is trained.
     """
-    packed, _ = _pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
+    packed, _ = pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     config = setup.config
     final = state.round >= config.run.rounds
     work = EvaluationWork(final=final, personal_steps=config.evaluation.personal_steps if final else 0)
@@ -187,7 +215,9 @@ def finish_evaluation(
 
 def whole_order(setup: Setup, state: ServerState, order: Order) -> Order:
     """Return the order with the whole state in it, for a client that does not have the masks we thought."""
-    return replace(order, model=_pack_by_known(setup, state, {b""})[0][b""])
+    if isinstance(order.work, SecureWork):
+        return order
+    return replace(order, model=pack_by_known(setup, state, {b""})[0][b""])
 
 
 def finish_round(
@@ -198,18 +228,32 @@ def finish_round(
     Raises:
         RoundFailed: fewer good replies than the quorum; the state given stays valid.
     """
+    # what comes before round 1 is many rounds' work: no measure for a round
+    measured = (state.usual_change, state.opposition, len(setup.members) if state.round >= 0 else 0)
+    mechanism = mechanism_of(setup, state)
+    method, template = setup.method, setup.network.template
+    got = collect_updates(method, template, state.sparse, orders, replies, *measured, mechanism)
+    if mechanism is not None:
+        work = next(iter(orders.values())).work
+        state = replace(state, spent=spend(setup, state, work, got.next_clip))
+    return settle_round(setup, state, orders, got)
+
+
+def settle_round(
+    setup: Setup, state: ServerState, orders: Mapping[int, Order], got: Collected
+) -> tuple[ServerState, Outcome]:
+    """Return the state after aggregation and reconfiguration of the updates that were collected."""
     method, work = setup.method, next(iter(orders.values())).work
-    got = collect_updates(method, setup.network.template, state.sparse, orders, replies, state.usual_change)
     charge = charge_round(setup, state, orders, got)
     here = state.sparse.masks
-    known = {**state.known, **{update.client: here.digest for update in got.updates}}
+    known = {**state.known, **dict.fromkeys(got.participants, here.digest)}
     state = replace(state, known=known, totals=state.totals.plus(charge))
     state = replace(state, evidence=refit.observe_round(setup, state, orders, got))
     combined = check_combined(method, method.combine(work, state.sparse, got.updates, state.memory))
     stepped, moments = _step(setup, state, combined.state)
-    # what comes before round 1 is many rounds' work: no measure for a round
     usual = got.usual_change if state.round >= 0 else 0.0
-    state = replace(state, round=state.round + 1, sparse=stepped, moments=moments, usual_change=usual)
+    state = replace(state, round=state.round + 1, sparse=stepped, moments=moments)
+    state = replace(state, usual_change=usual, opposition=got.opposition)
     seen = Seen(
         state.round,
         work,
@@ -232,6 +276,7 @@ def finish_round(
         refused=got.refused,
         notes=chosen.notes,
         bounded=got.bounded,
+        opponents=find_opponents(setup, state),
     )
 
 
@@ -252,18 +297,3 @@ def _with_masks(setup: Setup, state: ServerState, chosen: Chosen) -> ServerState
     past = dict(list(past.items())[-REMEMBERED_MASKS:])
     moments = state.moments.remask(sparse.masks)
     return replace(state, sparse=sparse, memory=chosen.memory, past=past, moments=moments)
-
-
-def _pack_by_known(
-    setup: Setup, state: ServerState, digests: set[bytes]
-) -> tuple[dict[bytes, bytes], wire.Residual | None]:
-    """Return the model packed for holders of each of these masks (b"" for none), and the residual."""
-    precision = setup.config.wire.precision
-    made = {
-        digest: wire.pack_with_feedback(
-            state.sparse, state.residual, known=state.past.get(digest), precision=precision
-        )
-        for digest in sorted(digests)
-    }
-    residual = next(iter(made.values()))[1]
-    return {digest: packed for digest, (packed, _) in made.items()}, residual

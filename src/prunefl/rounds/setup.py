@@ -11,6 +11,7 @@ from prunefl.core.time_model import TimeModel
 from prunefl.local.batches import with_steps
 from prunefl.local.held_out import count_held_out
 from prunefl.methods import build_method
+from prunefl.privacy.errors import require_packages
 from prunefl.rounds.answers import check_cohort, check_signatures
 from prunefl.rounds.server import Setup
 
@@ -40,6 +41,8 @@ def prepare(
     num_samples = [size - held_out.get(client, 0) for client, size in enumerate(sizes)]
     time_model = _round_time(config, fleet, members, num_samples)
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
+    if config.privacy.secure:
+        require_packages()
     check_cohort(method, method.cohort(method.first_round, setup.clients), members)
     return setup
 

@@ -1,16 +1,31 @@
 """From replies to updates: checked before they are believed; what is wrong is left out by its reason."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 
 from prunefl import wire
 from prunefl.core import average, outliers
 from prunefl.core.network import Template
 from prunefl.core.state import Array, Arrays, SparseState
 from prunefl.methods import BadUpdate, Method, Received
-from prunefl.rounds.bounds import Bounded, bound_losses, bound_samples, hold_to_usual
+from prunefl.rounds.bounds import (
+    Bounded,
+    bound_losses,
+    bound_samples,
+    find_opponents,
+    follow_opposition,
+    hold_to_usual,
+)
+from prunefl.rounds.collected import THE_SUM, Collected
 from prunefl.rounds.messages import Order, Reply
+from prunefl.rounds.private import (
+    Mechanism,
+    check_within,
+    next_clip,
+    release_state,
+    release_statistic,
+)
 from prunefl.system.errors import PruneFLError
 
 NO_REPLY = "no reply"
@@ -42,31 +57,6 @@ class NotFinite(BadUpdate):
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What came of a round's orders.
-
-    Attributes:
-        updates: the good ones, in the clients' order, whoever came first.
-        statistic: p_n-weighted mean of what the clients reported, or None; robust where server.aggregate is.
-        loss: p_n-weighted mean of the training losses.
-        seconds: client -> compute time that it measured.
-        sent: client -> bytes of each message that came, refused ones too.
-        refused: client -> why its reply was left out.
-        bounded: client -> what of its reply was out of bounds, and what was done about it.
-        usual_change: norm of a usual client's change.
-    """
-
-    updates: Sequence[Received]
-    statistic: Arrays | None
-    loss: float
-    seconds: Mapping[int, float]
-    sent: Mapping[int, tuple[int, ...]]
-    refused: Mapping[int, str]
-    bounded: Mapping[int, str] = field(default_factory=dict)
-    usual_change: float = 0.0
-
-
-@dataclass(frozen=True)
 class _Good:
     """A reply that was found to be good; `mass` is the sum of its statistic."""
 
@@ -82,11 +72,17 @@ def collect_updates(
     orders: Mapping[int, Order],
     replies: Iterable[Reply],
     usual_change: float = 0.0,
+    opposition: Mapping[int, float] = {},
+    members: int = 0,
+    mechanism: Mechanism | None = None,
 ) -> Collected:
     """Return the good updates among the replies, held to what is usual, and the mean of their statistics.
 
     Args:
         usual_change: the norm of a usual client's change in the round before; 0 if there was none.
+        opposition: how much each client has pulled against the others before.
+        members: clients of the run, of whom fewer than half can be left out for that; 0: nobody.
+        mechanism: how the round is noised, with privacy.noise.
 
     Raises:
         RoundFailed: fewer than the quorum.
@@ -104,9 +100,19 @@ def collect_updates(
     refused |= {client: NO_REPLY for client in orders if client not in sent}
     _need_quorum(method, orders, len(good), refused, diverged)
     good = dict(sorted(good.items()))
+    if mechanism is not None:
+        rest = Collected([], None, None, {}, sent, refused)
+        return _collect_privately(method, template, start, orders, mechanism, good, rest)
     server, training = method.config.server, method.config.training
     states = {client: one.state for client, one in good.items()}
     changes = hold_to_usual(states, start, usual_change, server.max_change)
+    opposition = follow_opposition(changes, start, opposition) if members else {}
+    opponents = find_opponents(opposition, server.max_opposition, members)
+    refused |= {**changes.absurd, **{client: why for client, why in opponents.items() if client in good}}
+    good = {client: one for client, one in good.items() if client not in refused}
+    # who is left out of the run is not missed any more
+    asked = {client: order for client, order in orders.items() if client not in opponents}
+    _need_quorum(method, asked, len(good), refused, diverged)
     counts = bound_samples([one.reply.num_samples for one in good.values()], training.weight_cap)
     shares = dict(zip(good, average.shares(counts, training.weighting), strict=True))
     statistic, liars = _combine_statistics(method, good, shares, orders, template)
@@ -120,6 +126,34 @@ def collect_updates(
         refused,
         _join(changes.words, liars),
         changes.usual,
+        opposition,
+        participants={client: one.reply.numbers for client, one in good.items()},
+    )
+
+
+def _collect_privately(
+    method: Method,
+    template: Template,
+    start: SparseState,
+    orders: Mapping[int, Order],
+    mechanism: Mechanism,
+    good: Mapping[int, _Good],
+    rest: Collected,
+) -> Collected:
+    """Return the noised mean as the only update, and the noised statistic; `rest` is what tells nothing of samples."""
+    state = release_state(mechanism, start, [one.state for one in good.values()])
+    report = next(iter(orders.values())).work.report
+    statistic = None
+    if report:
+        unpacked = (_unpack_statistic(one.reply, orders[n], template) for n, one in good.items())
+        statistic = release_statistic(mechanism, report, unpacked, template.parameters)
+    said = {client: one.reply.numbers for client, one in good.items()}
+    return replace(
+        rest,
+        updates=[Received(THE_SUM, 1.0, state, {})],
+        statistic=statistic,
+        participants={client: check_within(method.config, numbers) for client, numbers in said.items()},
+        next_clip=next_clip(method.config, mechanism, said.values()),
     )
 
 
@@ -148,7 +182,7 @@ def _check(
     mass = outliers.measure_mass(_unpack_statistic(reply, order, template)) if reply.statistic else 0.0
     if reply.scores:
         raise BadUpdate("scores, which were not asked for")
-    method.check(order.work, reply.numbers, start.masks)
+    method.check(order.work, check_within(method.config, reply.numbers), start.masks)
     clip_norm = method.config.server.clip_norm
     if clip_norm and not order.work.own_masks:
         state = average.clip_change(state, start, clip_norm)

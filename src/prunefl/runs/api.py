@@ -36,6 +36,7 @@ from prunefl.runs.records import Record
 from prunefl.runs.resume import as_begun
 from prunefl.runs.runner import Run, execute
 from prunefl.system.errors import PruneFLError
+from prunefl.system.instructions import spoken_kernels
 from prunefl.system.locks import hold
 
 NAMED = 4
@@ -65,7 +66,7 @@ def train(
         out: folder for records, checkpoints and the final model; default: none is kept.
         resume: go on with the run in `out`, perhaps for more rounds than it was begun with.
         on_record: told of every record; answers True to stop after this round, as prunefl.EarlyStopping(patience) does.
-        progress: write a line for each evaluated round, in a notebook or a terminal.
+        progress: write a line at the start and one for each evaluated round, in a notebook or a terminal.
     """
     chosen = config if isinstance(config, Config) else settings.from_tables(dict(config or {}))
     shares, tested = data.wrap_all(clients), data.filled(test, "the test set")
@@ -81,8 +82,9 @@ def train(
     federation = replace(federation, classes=classes, names=())
     federation = data.checked(federation, loss.objective.targets == CLASSES)
     federation = transform_federation(federation, chosen.transforms)
-    told = all_told(Progress(chosen.run.rounds, loss.judged_by) if progress else None, on_record)
-    run = _run(model, federation, chosen, out, resume, told)
+    lines = Progress(chosen.run.rounds, loss.judged_by) if progress else None
+    on_begin = lines.begin if lines else None
+    run = _run(model, federation, chosen, out, resume, all_told(lines, on_record), on_begin=on_begin)
     if out is None:
         return run
 
@@ -159,7 +161,7 @@ def _run(
             Simulator(setup, federation.clients, folder / "clients", on_pass) as engine,
             watched as told,
         ):
-            words = f"{federation.spoken}{_whole(network)}; {choice.spoken}"
+            words = f"{federation.spoken}{_whole(network)}; {choice.spoken}, {spoken_kernels()}"
             tell = None if on_begin is None else partial(on_begin, words)
             return execute(setup, engine, federation.test, federation.name, folder, resume, told, tell)
 

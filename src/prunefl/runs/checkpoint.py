@@ -12,8 +12,10 @@ from prunefl.core.state import SparseState
 from prunefl.rounds import client_files
 from prunefl.rounds.client_files import under
 from prunefl.rounds.cost import Totals
+from prunefl.rounds.private import Spent
 from prunefl.rounds.server import ServerState
 from prunefl.runs.fitting import limit_bytes, refuse_misfit
+from prunefl.runs.spent import as_json, from_json
 from prunefl.system.files import (
     CheckpointError,
     cut_off,
@@ -55,6 +57,9 @@ def save(folder: Path, state: ServerState, extra: Mapping[str, Any], evaluated: 
         "memory": dict(state.memory.numbers),
         "totals": asdict(state.totals),
         "usual_change": state.usual_change,
+        "opposition": {str(client): value for client, value in state.opposition.items()},
+        "ranges": dict(state.ranges),
+        "spent": as_json(state.spent),
         "evidence": {str(client): asdict(seen) for client, seen in state.evidence.items()},
         "extra": dict(extra),
     }
@@ -185,6 +190,9 @@ def _state_of(arrays: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[Serv
         residual=client_files.residual_of(arrays),
         totals=Totals(**about["totals"]),
         usual_change=about.get("usual_change", 0.0),
+        opposition={int(client): value for client, value in about.get("opposition", {}).items()},
+        ranges=about.get("ranges", {}),
+        spent=from_json(about["spent"]) if "spent" in about else Spent(),
         evidence={int(client): _evidence(seen) for client, seen in about["evidence"].items()},
         moments=client_files.moments_of(arrays),
     )

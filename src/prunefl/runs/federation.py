@@ -12,7 +12,7 @@ from pathlib import Path
 from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
-from prunefl.core.objectives import loss_of
+from prunefl.core.objectives import check_class_weights, loss_of
 from prunefl.data import Federation
 from prunefl.engines.flower.codec import RUN_NAME
 from prunefl.engines.flower.engine import FlowerEngine, Terms
@@ -33,6 +33,7 @@ from prunefl.methods import build_method
 from prunefl.rounds.server import Setup, whole_order
 from prunefl.rounds.setup import prepare, with_sizes
 from prunefl.rounds.updates import NO_REPLY, RoundFailed
+from prunefl.runs.callbacks import spoken_loss
 from prunefl.runs.records import Record
 from prunefl.runs.recovery import Recovery
 from prunefl.runs.resume import as_begun
@@ -57,9 +58,15 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
         raise PruneFLError(
             f"run.device={config.run.device!r}: real clients compute on their CPUs, must be 'cpu'"
         )
-    set_threads(config.run.threads)
+    if config.privacy.secure and options.keys is None:
+        raise PruneFLError(
+            "privacy.secure=true needs a key of each client: give --keys in place of --insecure"
+        )
+    # what is asked of clients need not be what this machine has
+    set_threads(min(config.run.threads, os.cpu_count() or 1))
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")
+    check_class_weights(loss_of(config), federation.classes)
     model = models.build_configured(config, federation.classes, federation.input_shape)
     made = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
     begun = as_begun(config, folder) if resume else config
@@ -69,6 +76,7 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     sizes = [len(share) for share in federation.clients]
     # clients that bring their own data have not said yet how much: enough, until they do
     setup = prepare(network, [size or PLENTY for size in sizes], config, federation.cut)
+    setup = replace(setup, secret=True)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
     told = with_task(setup.config, federation)
     # nodes without keys are this machine's own, or simulated: they find the data where the server does
@@ -126,6 +134,7 @@ def _execute(
                 engine.refuse(int(client), why)
         for client, words in record.get("bounded", {}).items():
             engine.note_bounded(int(client), words)
+        engine.leave_out({int(client): words for client, words in record.get("left_out", {}).items()})
         if found := record.get("evaluation"):
             status.evaluation = found
             for client, (right, samples) in found["by_client"].items():
@@ -193,8 +202,9 @@ def _describe(record: Record) -> str:
         return f"initial pruning: density {record['density']:.4f}"
     tested = f", accuracy {record['accuracy']:.4f}" if "accuracy" in record else ""
     if found := record.get("evaluation"):
-        tested += f", at {found['clients']} clients {found['accuracy']:.4f} (worst tenth {found['worst_tenth']:.4f})"
+        worst = f" (worst tenth {found['worst_tenth']:.4f})" if "worst_tenth" in found else ""
+        tested += f", at {found['clients']} clients {found['accuracy']:.4f}{worst}"
     return (
-        f"round {record['round']}: loss {record['loss']:.4f}, density {record['density']:.4f}{tested}, "
+        f"round {record['round']}: {spoken_loss(record)}, density {record['density']:.4f}{tested}, "
         f"{record['wall_seconds']:.2f} s"
     )

@@ -32,6 +32,10 @@ def refuse_misfit(state: ServerState, extra: Mapping[str, Any], template: Templa
     ):
         _check_number(f"totals.{name}", number)
     _check_number("usual_change", state.usual_change)
+    for value in state.opposition.values():
+        _check_number("opposition", value, least=-1.0)
+    for number in state.ranges.values():
+        _check_number("ranges", number)
     _check_number("wall", extra["wall"])
     if type(extra["record_bytes"]) is not int or extra["record_bytes"] < 0:
         raise ValueError(f"record_bytes={extra['record_bytes']!r}, must be a whole number")
@@ -56,6 +60,6 @@ def _equal(what: str, given: object, expected: object) -> None:
         raise ValueError(f"its {what} are those of another model")
 
 
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"{name}={value!r}, must be a number of at least 0")
+def _check_number(name: str, value: Any, least: float = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+        raise ValueError(f"{name}={value!r}, must be a number of at least {least:g}")

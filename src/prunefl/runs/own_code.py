@@ -10,6 +10,8 @@ from pathlib import Path
 from prunefl.config import Config
 from prunefl.data.client_functions import NAME as FUNCTIONS
 from prunefl.methods import ENTRY_POINTS, known
+from prunefl.runs.records import read_header
+from prunefl.system.errors import PruneFLError
 
 NOT_OWN = ("site-packages", "dist-packages")
 """Folders of installed packages: what own code imports from there is no part of it."""
@@ -38,6 +40,16 @@ def digest_own_code(config: Config) -> str:
     for module, file in sorted(files.items()):
         hasher.update(f"{module}\0".encode() + file.read_bytes() + b"\0")
     return hasher.hexdigest()
+
+
+def refuse_other_code(config: Config, folder: Path) -> None:
+    """Refuse to go on with, or to reuse, a run that own code made which has changed since."""
+    then = read_header(folder / "records.jsonl").get("own_code")
+    if then is not None and then != digest_own_code(config):
+        raise PruneFLError(
+            f"{', '.join(own_specs(config))} has changed since the run in {folder}: give another --out, or "
+            "delete that folder to run it anew"
+        )
 
 
 def _add_imported(module: str, file: Path, home: Path, files: dict[str, Path]) -> None:

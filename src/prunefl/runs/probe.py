@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prunefl.core.objectives import CLASSES, Loss, check_targets
+from prunefl.core.objectives import CLASSES, Loss, check_class_weights, check_targets
 from prunefl.core.randomness import Ints, Stream
 from prunefl.data import Federation, Samples
 from prunefl.data.inputs import Inputs, parts_of
@@ -84,6 +84,7 @@ def count_classes(model: nn.Module, inputs: Inputs, loss: Loss) -> int:
 
 def check_all_targets(loss: Loss, federation: Federation) -> None:
     """Refuse targets that the loss cannot be computed from, by a few samples of every client."""
+    check_class_weights(loss, federation.classes)
     if loss.objective.targets == CLASSES:
         return
     named: Sequence[tuple[str, Samples | None]] = [

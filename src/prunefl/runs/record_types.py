@@ -117,9 +117,10 @@ class EvaluationRecord(TypedDict):
     accuracy: float
     loss: float
     client_accuracy: float
-    worst_tenth: float
+    worst_tenth: NotRequired[float]
     by_client: dict[str, list[int]]
     personal: NotRequired[dict[str, list[int]]]
+    personal_accuracy: NotRequired[float]
     refused: dict[str, str]
     seconds: RoundSeconds
     bytes_up: int
@@ -127,19 +128,40 @@ class EvaluationRecord(TypedDict):
     flops: float
 
 
+class SecureRecord(TypedDict):
+    """What the secure sum of a round took."""
+
+    clients: int
+    exchanges: int
+    setup_bytes: int
+    repeats: int
+    beyond: float
+
+
+class PrivacyRecord(TypedDict):
+    """What all rounds so far have told of one client at most, and the clip of the next."""
+
+    epsilon: float
+    delta: float
+    clip: float
+
+
 class RoundRecord(CostRecord):
     """One round."""
 
     kind: Literal["round"]
     round: int
-    loss: float
+    loss: NotRequired[float]
+    privacy: NotRequired[PrivacyRecord]
     collected: bool
     reconfigured: bool
     reconfiguration: NotRequired[Reconfiguration]
+    secure: NotRequired[SecureRecord]
     predicted_seconds: float
     clients: list[int]
     refused: dict[str, str]
     bounded: NotRequired[dict[str, str]]
+    left_out: NotRequired[dict[str, str]]
     accuracy: NotRequired[float]
     score: NotRequired[float]
     test_loss: NotRequired[float]

@@ -11,10 +11,13 @@ from prunefl.data.sources import AT_CLIENTS
 from prunefl.methods import Memory, build_method
 from prunefl.rounds.evaluation import evaluates_at_clients, is_evaluated
 from prunefl.rounds.loop import Engine
+from prunefl.rounds.private import is_private, refuse_broken_promise
 from prunefl.rounds.server import ServerState, Setup, start
 from prunefl.runs import checkpoint
 from prunefl.runs.checkpoint import Loaded
+from prunefl.runs.own_code import refuse_other_code
 from prunefl.runs.records import read_records
+from prunefl.runs.spent import read_ledger
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import CheckpointError, write_atomically
 
@@ -44,6 +47,8 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
         raise PruneFLError(f"{folder} holds a run already; go on with it by --resume, or give another --out")
     then = settings.load(kept) if resume and kept.exists() else setup.config
     refuse_other_config(setup.config, then, folder, _also_free(setup.config))
+    if resume:
+        refuse_other_code(setup.config, folder)
     found = _found(setup, then.run.rounds, folder) if resume else None
     if found is not None:
         engine.restore(found.extra["engine"])
@@ -53,13 +58,20 @@ def open_run(setup: Setup, engine: Engine, folder: Path, resume: bool) -> Opened
             (folder / MODEL_FILE).replace(folder / f"model-{then.run.rounds}.safetensors")
         # which layers compute sparsely decides bits: what was measured when the run began counts, on any machine
         setup.measured.update(found.extra["measured"])
-    begun = start(setup) if found is None else found.state
+    begun = _with_all_spent(setup, start(setup) if found is None else found.state, folder)
+    refuse_broken_promise(setup, begun)
     write_atomically(kept, settings.dump(setup.config).encode())
     if found is None:
         return Opened(begun)
     extra = found.extra
     _log.info("%s: goes on after round %d of %d", folder, found.state.round, rounds)
-    return Opened(found.state, extra["wall"], extra["record_bytes"], extra["live"], tuple(found.complaints))
+    return Opened(begun, extra["wall"], extra["record_bytes"], extra["live"], tuple(found.complaints))
+
+
+def _with_all_spent(setup: Setup, state: ServerState, folder: Path) -> ServerState:
+    """Return the state with all that was ever released in this run, rounds that are gone back on included."""
+    ledger = read_ledger(folder) if setup.secret and is_private(setup.config) else None
+    return state if ledger is None else replace(state, spent=replace(state.spent, ledger=ledger))
 
 
 def as_begun(config: Config, folder: Path) -> Config:

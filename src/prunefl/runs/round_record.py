@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.config.settings import flat
 from prunefl.core.objectives import loss_of
+from prunefl.rounds.accounting import epsilon_of
 from prunefl.rounds.cost import Seconds, Totals
 from prunefl.rounds.evaluation import Evaluation
+from prunefl.rounds.private import is_private
 from prunefl.rounds.scores import Score
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs.own_code import digest_own_code
@@ -18,6 +21,7 @@ from prunefl.runs.record_types import (
     CostRecord,
     EndRecord,
     EvaluationRecord,
+    PrivacyRecord,
     RoundSeconds,
     RunRecord,
     RunTotals,
@@ -92,14 +96,21 @@ def outcome_record(
         own = {
             "kind": "round",
             "round": outcome.round,
-            "loss": outcome.loss,
             "reconfigured": outcome.reconfigured,
             "predicted_seconds": setup.time_model.seconds(masks.counts),
             "clients": list(outcome.cohort),
             "refused": {str(client): reason for client, reason in outcome.refused.items()},
         }
+        if outcome.loss is not None:
+            own["loss"] = outcome.loss
+        if is_private(setup.config):
+            own["privacy"] = privacy_record(setup.config, state)
     if outcome.bounded:
         own["bounded"] = {str(client): words for client, words in outcome.bounded.items()}
+    if outcome.opponents:
+        own["left_out"] = {str(client): words for client, words in outcome.opponents.items()}
+    if outcome.secure is not None:
+        own["secure"] = asdict(outcome.secure)
     if outcome.evaluation is not None:
         own["evaluation"] = evaluation_record(outcome.evaluation)
     # a method's notes stand beside what every record says, never in its place
@@ -107,15 +118,20 @@ def outcome_record(
     return own | {key: note for key, note in notes.items() if key not in own} | dict(common)
 
 
+def privacy_record(config: Config, state: ServerState) -> PrivacyRecord:
+    """Return what the run has spent of its budget."""
+    spent, delta = state.spent, config.privacy.delta
+    return {"epsilon": epsilon_of(spent.ledger, delta), "delta": delta, "clip": spent.clip}
+
+
 def evaluation_record(found: Evaluation) -> EvaluationRecord:
     """Return what a round's record says of the evaluation at clients."""
     record: EvaluationRecord = {
-        "clients": len(found.scores),
+        "clients": found.clients,
         "samples": found.samples,
         "accuracy": found.accuracy,
         "loss": found.loss,
         "client_accuracy": found.client_accuracy,
-        "worst_tenth": found.worst_tenth,
         "by_client": _counts(found.scores),
         "refused": {str(client): reason for client, reason in found.refused.items()},
         "seconds": _seconds(found.charge.seconds),
@@ -123,6 +139,10 @@ def evaluation_record(found: Evaluation) -> EvaluationRecord:
         "bytes_down": found.charge.bytes_down,
         "flops": found.charge.flops,
     }
+    if (worst := found.worst_tenth) is not None:
+        record["worst_tenth"] = worst
+    if found.summed_personal is not None:
+        record["personal_accuracy"] = found.summed_personal.accuracy
     if found.personal:
         record["personal"] = _counts(found.personal)
     return record

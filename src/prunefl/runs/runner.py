@@ -16,6 +16,7 @@ from prunefl.data import Samples
 from prunefl.local.measured import write_measured
 from prunefl.rounds.evaluation import is_evaluated
 from prunefl.rounds.loop import Engine, run_rounds
+from prunefl.rounds.private import can_go_on, is_private
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.runs import checkpoint
 from prunefl.runs.best import keep_best
@@ -34,6 +35,7 @@ from prunefl.runs.records import (
 from prunefl.runs.resume import MODEL_FILE, open_run
 from prunefl.runs.round_record import end_record, first_record, outcome_record, without_repeats
 from prunefl.runs.soundness import UnsoundError, check_sound, find_advice
+from prunefl.runs.spent import write_spent
 from prunefl.system.errors import PruneFLError
 from prunefl.system.version import VERSION
 from prunefl.wire.model_file import About, save_model
@@ -157,6 +159,8 @@ def execute(
         best = keep_best(folder, _about(setup), setup.config.run.keep_best, read_records(file.path))
         clock = time.perf_counter()
         for state, outcome in rounds:
+            if setup.secret and is_private(setup.config):
+                write_spent(folder, state.spent)
             check_sound(setup, state, outcome)
             tested = _tested(setup, state, outcome, evaluator)
             now = time.perf_counter()
@@ -210,7 +214,7 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
 
 
 def _finished(setup: Setup, state: ServerState) -> bool:
-    return state.round >= setup.config.run.rounds
+    return state.round >= setup.config.run.rounds or not can_go_on(setup, state)
 
 
 def _about(setup: Setup) -> About:

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable
 
-from prunefl.core.outliers import measure_norm
+from prunefl.core.outliers import MOST_NORM, measure_norm
 from prunefl.rounds.server import Outcome, ServerState, Setup
 from prunefl.system.errors import PruneFLError
-
-MOST_NORM = 1e30
-"""Of all weights; products of larger ones leave the range of float32 at once."""
 
 
 class UnsoundError(PruneFLError):

@@ -20,6 +20,7 @@ from prunefl.local.native import decode_plan, encode_plan
 from prunefl.local.torch_backend.compile import compile_plan
 from prunefl.local.torch_backend.network import network_of
 from prunefl.models import build_configured
+from prunefl.system.instructions import spoken_kernels
 
 OWN = "native_models:convolutional"
 
@@ -58,7 +59,7 @@ def answer(folder: Path, plan: str) -> tuple[Envelope, list[str]]:
 def test_a_client_needs_no_code_of_a_network_that_comes_as_a_plan(tmp_path: Path) -> None:
     found, said = answer(tmp_path / "planned", PLAN)
     assert found.kind == "joined"
-    assert said[0].endswith("native backend")
+    assert said[0].endswith(f"native backend, {spoken_kernels()}")
     found, _ = answer(tmp_path / "unplanned", "")
     assert f"allow it with --allow {OWN}" in found.values["what"]
 

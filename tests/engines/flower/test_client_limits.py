@@ -35,6 +35,15 @@ def test_the_default_config_is_within_the_default_limits():
             {"threads": 2},
             "initial.threads=3, but this client's limit threads is 2",
         ),
+        ({}, {"secure": True}, "privacy.secure=false, but this client's limit secure is true"),
+        (
+            {
+                "privacy": {"secure": True, "threshold": 0.6},
+                "server": {"max_change": 0, "max_opposition": 0, "max_statistic": 0},
+            },
+            {"threshold": 0.75},
+            "privacy.threshold=0.6, but this client's limit threshold is 0.75",
+        ),
         ({"training": {"local_steps": 10**6}}, {}, "training.local_steps=1000000, .* limit steps is 10000"),
         ({"training": {"local_epochs": 5000}}, {}, "training.local_steps=250000, .* limit steps is 10000"),
         ({"training": {"batch_size": 10**6}}, {}, "training.batch_size=1000000, .* limit batch is 4096"),

@@ -9,18 +9,21 @@ from prunefl.engines.flower.codec import MOST_NUMBERS, decode_order, decode_repl
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, seal, unseal
 from prunefl.methods import build_method
 from prunefl.methods.prunefl import Collect, PruneFirst
-from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
 
 METHOD = build_method(Config())
 ORDERS = [
     Order(3, 0.1, b"model", Collect(collect=True, report="importance")),
     Order(0, 0.25, b"", PruneFirst(own_masks=True, time_model='{"constant": 1.5}')),
     Order(9, 0.1, b"model", EvaluationWork(final=True, personal_steps=5)),
+    Order(3, 0.1, b"model", Collect(), 1_700_000_000_000_000, b"terms"),
+    Order(3, 0.0, b"", SecureWork(step="unmask", purpose="round 3"), 7, b"verdict"),
 ]
 REPLIES = [
     Reply(1, 3, 60, 0.7, b"model", b"statistic", {"before": 0.9, "after": 0.8}, 1.5),
     Reply(1, 0, 60, 0.7, b"m", numbers={"passes": [5, 7], "accuracy": [0.5, 1.1], "live.0.weight": [7, 4]}),
     Reply(1, 9, 60, 0.7, b"", scores=b"scores"),
+    Reply(1, 3, 60, 0.0, b"", secure=b"under masks"),
 ]
 
 

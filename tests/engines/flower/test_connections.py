@@ -1,6 +1,9 @@
 """Strangers' connections, with real sockets: few, short, and not at the expense of those who have shown a key."""
 
+import contextlib
+import gc
 import socket
+import weakref
 
 import pytest
 
@@ -46,11 +49,49 @@ def count_open(pairs):
     return alive
 
 
+def accept_all(server):
+    """Return what an event loop accepts in one go."""
+    taken = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            taken.append(server.accept())
+    return taken
+
+
+def test_after_a_few_new_ones_those_who_are_there_have_their_turn(server, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    waiting = [socket.create_connection(server.getsockname()) for _ in range(7)]
+    server.setblocking(False)
+    taken = []
+    for count in (3, 6, 7):
+        taken += accept_all(server)
+        assert len(taken) == count
+    for line in [*waiting, *(line for line, _ in taken)]:
+        line.close()
+
+
 def test_strangers_are_few_at_a_time(server, monkeypatch):
     monkeypatch.setattr(module, "STRANGERS", 5)
     pairs = connect(server, 12)
-    # by lot: one that was ended already may be drawn again before the web server lets go of it
-    assert 5 <= count_open(pairs) <= 12 - 4
+    assert count_open(pairs) == 5
+    close(pairs)
+
+
+def test_what_ended_connections_leave_in_cycles_is_swept_up(server, monkeypatch):
+    monkeypatch.setattr(module, "STRANGERS", 1)
+    monkeypatch.setattr(module, "SWEEP", 3)
+    gc.disable()
+    try:
+        knot = Connections()
+        knot.itself = knot
+        left = weakref.ref(knot)
+        del knot
+        pairs = connect(server, 3)
+        assert left() is not None
+        pairs += connect(server, 1)
+        assert left() is None
+    finally:
+        gc.enable()
     close(pairs)
 
 

@@ -27,7 +27,9 @@ def good_status(folder):
     members = {n: Member(n, num_samples=9, held_out=3, by_class=(4, 8), accuracy=0.5) for n in range(2)}
     Status(folder, 90, members, "training", classes=("a", "b")).write(now=True)
     content = read_status(folder)
-    return content | {"clients_accuracy": 0.5, "worst_tenth": 0.4, "turned_away": {"7": "no"}}
+    spent = {"epsilon": 3.5, "delta": 1e-5, "clip": 1.0}
+    added = {"clients_accuracy": 0.5, "worst_tenth": 0.4, "turned_away": {"7": "no"}, "privacy": spent}
+    return content | added
 
 
 def test_a_status_that_somebody_made_up_is_refused_or_shown_without_commands_to_a_terminal(tmp_path):

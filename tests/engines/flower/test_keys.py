@@ -1,5 +1,6 @@
 """Keys that TLS itself accepts, and refuses for the right reason."""
 
+import json
 import socket
 import ssl
 import stat
@@ -95,7 +96,10 @@ def test_adding_clients_keeps_the_keys_that_exist(tmp_path):
     keys.make_keys(tmp_path, [HOST], clients=1, days=30)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     keys.make_keys(tmp_path, ["ignored.example"], clients=3, days=30)
-    del before[tmp_path / "nodes.json"]
+    # the register has grown, and every client has it
+    for register in (tmp_path / "nodes.json", tmp_path / "client-0" / "nodes.json"):
+        del before[register]
+        assert set(json.loads(register.read_text())) == {"0", "1", "2"}
     assert all(path.read_bytes() == content for path, content in before.items())
     assert sorted(keys.read_register(tmp_path)) == [0, 1, 2]
 

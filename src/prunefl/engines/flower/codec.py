@@ -32,17 +32,21 @@ def encode_order(order: Order, run: str, config: str = "", plan: str = "") -> En
     values = {
         "round": order.round,
         "learning_rate": order.learning_rate,
+        "clip": order.clip,
         "work": describe_work(order.work),
         "run": run,
         "config": config,
         "plan": plan,
     }
-    return Envelope("order", values, (order.model,))
+    if not order.serial:
+        return Envelope("order", values, (order.model,))
+    return Envelope("order", values | {"serial": order.serial}, (order.model, order.secure))
 
 
 def decode_order(envelope: Envelope, method: Method) -> Order:
     """Return the order that an envelope holds, with work that the method knows."""
-    _check_kind(envelope, "order", 1)
+    serial = read_number(envelope.values, "serial", int) if "serial" in envelope.values else 0
+    _check_kind(envelope, "order", 2 if serial else 1)
     try:
         work = parse_work(method, envelope.values.get("work"))
     except ValueError as error:
@@ -54,6 +58,9 @@ def decode_order(envelope: Envelope, method: Method) -> Order:
         ),
         model=envelope.parts[0],
         work=work,
+        serial=serial,
+        secure=envelope.parts[1] if serial else b"",
+        clip=_check_range("clip", read_number(envelope.values, "clip", float), 0.0, sys.float_info.max),
     )
 
 
@@ -66,14 +73,16 @@ def _check_range(name: str, value: N, low: N, high: N) -> N:
 def encode_reply(reply: Reply) -> Envelope:
     """Return the reply as an envelope."""
     names = ("client", "round", "num_samples", "loss", "numbers", "seconds")
+    parts = (reply.model, reply.statistic, reply.scores)
+    # a part more only where there is one
     return Envelope(
-        "reply", {n: getattr(reply, n) for n in names}, (reply.model, reply.statistic, reply.scores)
+        "reply", {n: getattr(reply, n) for n in names}, (*parts, reply.secure)[: 3 + bool(reply.secure)]
     )
 
 
 def decode_reply(envelope: Envelope, client: int) -> Reply:
     """Return the reply that an envelope holds, from the client whose key brought it, whatever it says itself."""
-    _check_kind(envelope, "reply", 3)
+    _check_kind(envelope, "reply", 4 if len(envelope.parts) == 4 else 3)
     values = envelope.values
     return Reply(
         client=client,
@@ -85,6 +94,7 @@ def decode_reply(envelope: Envelope, client: int) -> Reply:
         numbers=_read_numbers(values.get("numbers")),
         seconds=read_number(values, "seconds", float),
         scores=envelope.parts[2],
+        secure=envelope.parts[3] if len(envelope.parts) == 4 else b"",
     )
 
 

@@ -4,6 +4,7 @@ A listening socket that closes what is too much as it accepts. It works below th
 headers and bodies that never end cost the same nothing.
 """
 
+import gc
 import logging
 import random
 import socket
@@ -20,6 +21,12 @@ STRANGERS = 128
 STRANGER_SECONDS = 20.0
 """Time to shake hands and send headers with a key."""
 
+AT_ONCE = 8
+"""Connections taken before those who are there already have their turn again: thousands at once hold nobody up."""
+
+SWEEP = 64
+"""Connections ended before what is left of them is swept up: TLS leaves cycles of a quarter of a megabyte each."""
+
 FRIENDS = 1024
 """Connections at a time that have."""
 
@@ -31,6 +38,18 @@ class _Connection:
     line: socket.socket
     since: float
     trusted: bool = False
+    ended: bool = False
+
+    @property
+    def strange(self) -> bool:
+        """Whether it is open and has not shown a key."""
+        return not self.trusted and not self.ended
+
+    def end(self) -> None:
+        """End it while somebody else reads from it: he sees its end, and lets go of it."""
+        self.ended = True
+        with suppress(OSError):
+            self.line.shutdown(socket.SHUT_RDWR)
 
 
 class Connections:
@@ -39,15 +58,20 @@ class Connections:
     def __init__(self) -> None:
         self._open: dict[Address, _Connection] = {}
         self._lock = threading.Lock()
+        self._unswept = 0
 
     def admit(self, line: socket.socket, address: Address) -> None:
         """Take a new connection; where strangers are too many, one of them is closed."""
         with self._lock:
             self._forget_closed()
-            strangers = [one for one in self._open.values() if not one.trusted]
+            strangers = [one for one in self._open.values() if one.strange]
             if len(strangers) >= STRANGERS:
-                _close(random.choice(strangers).line)
+                random.choice(strangers).end()
+                self._unswept += 1
             self._open[address[:2]] = _Connection(line, time.monotonic())
+        if self._unswept >= SWEEP:
+            self._unswept = 0
+            gc.collect()
 
     def trust(self, address: Address) -> None:
         """Let a connection stay that has shown a key."""
@@ -62,8 +86,8 @@ class Connections:
             self._forget_closed()
             limit = time.monotonic() - STRANGER_SECONDS
             for one in self._open.values():
-                if not one.trusted and one.since < limit:
-                    _close(one.line)
+                if one.strange and one.since < limit:
+                    one.end()
 
     def watch(self) -> None:
         """Close overdue connections once a second, for as long as this process lives."""
@@ -79,20 +103,22 @@ class Connections:
         self._open = {address: one for address, one in self._open.items() if one.line.fileno() >= 0}
 
 
-def _close(line: socket.socket) -> None:
-    """End a connection that somebody else reads from: he sees its end, and lets go of it."""
-    with suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
-
-
 class GuardedSocket(socket.socket):
     """A listening socket whose connections are watched."""
 
     connections: Connections
+    _taken = 0
 
     def accept(self) -> tuple[socket.socket, Address]:
-        """Return a new connection, and enter it."""
+        """Return a new connection, and enter it; after a few say once that no more have come, though they may have.
+
+        An event loop accepts until nobody is left, and only then looks at who else has something to say.
+        """
+        if self.gettimeout() == 0.0 and self._taken == AT_ONCE:
+            self._taken = 0
+            raise BlockingIOError
         line, address = super().accept()
+        self._taken += 1
         self.connections.admit(line, address)
         return line, address
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from prunefl.rounds.messages import EvaluationWork, Order, Reply
+from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
 from prunefl.rounds.server import ServerState
 
 
@@ -55,4 +55,9 @@ class Round:
 def name_exchange(orders: Mapping[int, Order]) -> str:
     """Return what these orders are for, in words: an answer to a round's order is none to its evaluation's."""
     order = next(iter(orders.values()))
-    return f"{'evaluation after ' if isinstance(order.work, EvaluationWork) else ''}round {order.round}"
+    name = f"{'evaluation after ' if isinstance(order.work, EvaluationWork) else ''}round {order.round}"
+    if not order.serial:
+        return name
+    # with its number: a round that is repeated must not take an answer of the attempt before
+    step = f"{order.work.step} for {order.work.purpose}" if isinstance(order.work, SecureWork) else name
+    return f"{step} (sum {order.serial})"

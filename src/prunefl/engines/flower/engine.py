@@ -70,6 +70,11 @@ class FlowerEngine:
         self._whole_order, self._say, self._on_change = whole_order, say, on_change
         self._by_message: dict[str, Member] = {}
 
+    @property
+    def run(self) -> str:
+        """The run's name, which every order bears."""
+        return self._terms.run
+
     def wait_for_clients(self) -> None:
         """Wait until all clients are there (after the deadline a quorum), or as many as the terms say."""
         members = self._membership.members.values()

@@ -44,7 +44,7 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: int, days: int, renew
         + _make_viewer(folder)
         + _make_signing_key(folder)
         + _make_node_keys(folder, clients)
-        + _share_public_key(folder)
+        + _share_public_keys(folder)
     )
 
 
@@ -57,16 +57,19 @@ def _make_signing_key(folder: Path) -> list[Path]:
     return [write_key(folder / SIGNING, key), public]
 
 
-def _share_public_key(folder: Path) -> list[Path]:
-    """Give the public half to every client's folder that does not have it."""
-    public = (folder / SIGNING_PUBLIC).read_bytes()
-    homes = [home for home in sorted(folder.glob("client-*")) if home.is_dir()]
-    stale = [
-        home / SIGNING_PUBLIC
-        for home in homes
-        if not (home / SIGNING_PUBLIC).exists() or (home / SIGNING_PUBLIC).read_bytes() != public
-    ]
-    return [write_atomically(path, public, mode=0o644) for path in stale]
+def _share_public_keys(folder: Path) -> list[Path]:
+    """Give every client's folder the server's public key, and all clients', for which nobody takes its word."""
+    written = []
+    for name in (SIGNING_PUBLIC, REGISTER):
+        content = (folder / name).read_bytes()
+        homes = [home for home in sorted(folder.glob("client-*")) if home.is_dir()]
+        stale = [home / name for home in homes if not _holds(home / name, content)]
+        written += [write_atomically(path, content, mode=0o644) for path in stale]
+    return written
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.exists() and path.read_bytes() == content
 
 
 def revoke(folder: Path, client: int) -> None:

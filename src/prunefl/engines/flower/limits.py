@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from prunefl.config import Config
-from prunefl.config.settings import Rule, at_least, changed, setting
+from prunefl.config.settings import Rule, at_least, changed, setting, share
 from prunefl.local.batches import count_steps
 from prunefl.local.native import Plan
-from prunefl.rounds.messages import EvaluationWork, Order
+from prunefl.rounds.messages import EvaluationWork, Order, SecureWork
 from prunefl.system.errors import PruneFLError
 
 REQUESTS = ("train", "prune first", "evaluate", "report")
@@ -40,6 +40,8 @@ class Limits:
         1, "smallest mini-batch that is answered: one of 1 tells of a single sample", at_least(1)
     )
     smallest_steps: int = setting(1, "fewest steps that are answered", at_least(1))
+    secure: bool = setting(False, "whether updates leave this client under masks only (privacy.secure)")
+    threshold: float = setting(0.0, "least privacy.threshold that is answered", share())
     allow: tuple[str, ...] = setting(REQUESTS, "work that is done at all", requests())
 
     def describe(self) -> str:
@@ -67,7 +69,9 @@ def read_limits(path: Path | None) -> Limits:
 
 def check_config(config: Config, samples: int, limits: Limits) -> None:
     """Refuse a run that would ask for more than this client gives."""
-    training, initial = config.training, config.initial
+    training, initial, privacy = config.training, config.initial, config.privacy
+    if limits.secure and not privacy.secure:
+        raise PruneFLError("privacy.secure=false, but this client's limit secure is true")
     cores = os.cpu_count() or 1
     threads = limits.threads or cores
     batches = -(-min(initial.samples, samples) // training.batch_size)
@@ -83,13 +87,14 @@ def check_config(config: Config, samples: int, limits: Limits) -> None:
     for name, (value, bound, limit) in most.items():
         if value > bound:
             raise PruneFLError(f"{name}={value}, but this client's limit {limit} is {bound}")
-    least = {
+    least: dict[str, tuple[float, float, str]] = {
         "training.batch_size": (training.batch_size, limits.smallest_batch, "smallest_batch"),
         "training.local_steps": (count_steps(samples, config), limits.smallest_steps, "smallest_steps"),
+        "privacy.threshold": (privacy.threshold, limits.threshold if privacy.secure else 0.0, "threshold"),
     }
-    for name, (value, bound, limit) in least.items():
-        if value < bound:
-            raise PruneFLError(f"{name}={value}, but this client's limit {limit} is {bound}")
+    for name, (given, wanted, limit) in least.items():
+        if given < wanted:
+            raise PruneFLError(f"{name}={given}, but this client's limit {limit} is {wanted}")
 
 
 def check_plan(plan: Plan, config: Config, limits: Limits) -> None:
@@ -104,6 +109,8 @@ def check_plan(plan: Plan, config: Config, limits: Limits) -> None:
 def check_order(order: Order, limits: Limits) -> None:
     """Refuse work that this client does not do."""
     work = order.work
+    if isinstance(work, SecureWork):
+        return
     kind = "evaluate" if isinstance(work, EvaluationWork) else "train" if order.round else "prune first"
     for wanted in (kind, "report" if work.report else kind):
         if wanted not in limits.allow:

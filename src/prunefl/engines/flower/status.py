@@ -33,9 +33,12 @@ KINDS = {
     "worst_tenth": (float,),
     "classes": ([str],),
     "turned_away": (dict,),
+    "privacy": (dict,),
     "nodes": [dict],
 }
 """What readers count on; in brackets what may be missing."""
+
+PRIVACY_KINDS = {"epsilon": float, "delta": float}
 
 NODE_KINDS = {
     "client": int,
@@ -90,6 +93,7 @@ class Status:
             "rounds": self.rounds,
             "density": self.record.get("density", 1.0),
             "loss": self.record.get("loss"),
+            "privacy": self.record.get("privacy"),
             "has_test": self.has_test,
             "accuracy": self.accuracy,
             "bytes_up": total.get("bytes_up", 0),
@@ -159,6 +163,8 @@ def parse_status(data: bytes, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise PruneFLError(f"{source}: not readable ({error})") from None
     _check_kinds(content, KINDS, source)
+    if content.get("privacy") is not None:
+        _check_kinds(content["privacy"], PRIVACY_KINDS, source)
     for node in content["nodes"]:
         _check_kinds(node, NODE_KINDS, source)
     return dict(content)

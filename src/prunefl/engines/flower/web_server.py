@@ -1,5 +1,6 @@
 """The SuperLink's web server with limits: on connections, on headers, on how long either may take."""
 
+import gc
 import sys
 from typing import Any
 
@@ -26,6 +27,8 @@ def serve(connections: Connections, **options: Any) -> None:
     config = uvicorn.Config(**{**options, **ours})
     server = uvicorn.Server(config)
     connections.watch()
+    # this process serves and nothing else: what is loaded by now stays, and is not looked through at every sweep
+    gc.freeze()
     server.run(sockets=[listen(config.host, config.port, connections)])
     if not server.started:
         sys.exit(3)

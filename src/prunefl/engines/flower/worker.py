@@ -6,8 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+from prunefl.core.state import SparseState
 from prunefl.engines.flower import Say, sockets
 from prunefl.engines.flower.codec import decode_order, encode_reply, read_run, read_text
+from prunefl.engines.flower.describe import describe_reply
 from prunefl.engines.flower.envelope import Envelope, EnvelopeError, one_line, seal, unseal, without_paths
 from prunefl.engines.flower.forks import die_with_parent
 from prunefl.engines.flower.handshake import find_difference
@@ -17,14 +19,16 @@ from prunefl.engines.flower.long_work import LongWork, choose_report_seconds
 from prunefl.engines.flower.own_data import Share
 from prunefl.engines.flower.personal import Personal, add_steps, save_personal
 from prunefl.engines.flower.processes import REFUSAL, REFUSED
+from prunefl.engines.flower.secure_worker import SecureWorker
 from prunefl.engines.flower.session import Session, SessionError, WorkerOptions, open_session
 from prunefl.engines.flower.signing import SignatureError
 from prunefl.local.measured import write_measured
-from prunefl.rounds.client import evaluate, handle
+from prunefl.rounds.client import Client, ClientState, evaluate, handle
 from prunefl.rounds.messages import EvaluationWork, Order, Reply
-from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
+from prunefl.rounds.private import is_private
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically, write_private
+from prunefl.system.instructions import spoken_kernels
 from prunefl.system.memory import keep_freed_memory
 from prunefl.wire import WireError
 
@@ -47,6 +51,7 @@ class Worker:
         self.options, self._say = options, say
         keys = options.keys
         self._identity = read_identity(options.client, keys, options.folder) if keys else None
+        self._secure = SecureWorker(self._identity, keys, options.resident)
         self._session: Session | None = None
         self._long: LongWork | None = None
         self._kept, self._kept_plan = options.folder / "run.toml", options.folder / "plan.json"
@@ -110,14 +115,17 @@ class Worker:
             raise SessionError(problem)
         self.refusal = ""
         held_out = f", {split.num_held_out} more held out" if split.held_out else ""
-        trains = f"{session.client.backend.name} backend"
+        trains = f"{session.client.backend.name} backend, {spoken_kernels()}"
         self._say(
             f"joined run {run} as client {self.options.client} with {samples} samples{held_out}; {trains}"
         )
         for note in session.notes:
             self._say(f"note: {note}")
-        about = {"client": self.options.client, "num_samples": samples, "held_out": split.num_held_out}
-        told = {"by_class": list(session.by_class)} if self.options.tell_classes else {}
+        private = is_private(session.client.config)
+        # how many samples there are would leave without noise; all clients count the same then
+        told_samples = 1 if private else samples
+        about = {"client": self.options.client, "num_samples": told_samples, "held_out": split.num_held_out}
+        told = {"by_class": list(session.by_class)} if self.options.tell_classes and not private else {}
         return Envelope("joined", {**about, **told})
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
@@ -137,7 +145,8 @@ class Worker:
         if self._long is not None:
             self._long.stop()
             self._long = None
-        if not order.round and not isinstance(order.work, EvaluationWork):
+        secure = session.client.config.privacy.secure
+        if not order.round and not isinstance(order.work, EvaluationWork) and not secure:
             before = session.store.before(order.round)
             self._long = LongWork(order, session.client, before, self.options.limits.seconds)
             return self._report_progress(session, self._long)
@@ -150,7 +159,8 @@ class Worker:
 
     def _reply(self, session: Session, order: Order, reply: Reply) -> Envelope:
         write_measured(self.options.folder, session.measured, session.run)
-        self._say(_describe(order, reply))
+        if words := describe_reply(order, reply):
+            self._say(words)
         return encode_reply(reply)
 
     def _want_state(self, order: Order, error: WireError) -> Envelope:
@@ -181,16 +191,23 @@ class Worker:
 
     def _train_or_evaluate(self, session: Session, order: Order) -> Reply:
         """Return the reply to an order; training leaves a state behind, evaluation perhaps a personal model."""
-        if not isinstance(order.work, EvaluationWork):
-            reply, after = handle(order, session.client, session.store.before(order.round))
-            session.store.save(order.round, after)
-            return reply
-        # the model after a round is sent to who may have taken part in it
-        state, personal = session.store.before(order.round + 1), self.options.personal
-        reply, model = evaluate(order, add_steps(order.work, personal), session.client, state)
-        if place := save_personal(personal, session.client, model):
-            self._say(f"personal model written to {place}")
+        if session.client.config.privacy.secure:
+            return self._secure.follow(session, order, self._evaluate)
+        if isinstance(order.work, EvaluationWork):
+            # the model after a round is sent to who may have taken part in it
+            return self._evaluate(order, order.work, session.client, session.store.before(order.round + 1))[0]
+        reply, after = handle(order, session.client, session.store.before(order.round))
+        session.store.save(order.round, after)
         return reply
+
+    def _evaluate(
+        self, order: Order, work: EvaluationWork, client: Client, state: ClientState
+    ) -> tuple[Reply, SparseState | None]:
+        personal = self.options.personal
+        reply, model = evaluate(order, add_steps(work, personal), client, state)
+        if place := save_personal(personal, client, model):
+            self._say(f"personal model written to {place}")
+        return reply, model
 
     def _end_run(self, envelope: Envelope) -> Envelope:
         self.ended = True
@@ -208,6 +225,7 @@ class Worker:
         if self._session is not None and self._session.run == run:
             return self._session
         session = open_session(self.options, run, config_text, plan_text)
+        self._secure.refuse_misfit(session)
         if not self._kept.exists() or _read_run(self._kept.read_text(errors="replace")) != run:
             session.store.clear()
         write_private(self._kept_plan, plan_text.encode())
@@ -225,18 +243,6 @@ class Worker:
             self._session = open_session(self.options, _read_run(text), text, plan)
         except (SessionError, UnicodeDecodeError) as error:
             self._say(f"{self._kept}: {error}; waiting for the server's config")
-
-
-def _describe(order: Order, reply: Reply) -> str:
-    """Return one line for the client's user: what came of an order."""
-    if not isinstance(order.work, EvaluationWork):
-        return f"round {order.round}: loss {reply.loss:.4f}, {reply.seconds:.2f} s, {len(reply.model)} bytes"
-    score, *personal = unpack_scores(reply.scores, len(reply.scores) // SCORE_BYTES)
-    own = f"; personal model: accuracy {personal[0].accuracy:.4f}" if personal else ""
-    return (
-        f"model after round {order.round}: accuracy {score.accuracy:.4f} on {score.samples} samples held out here, "
-        f"loss {score.loss:.4f}{own}"
-    )
 
 
 def _read_task(envelope: Envelope) -> tuple[str, str]:

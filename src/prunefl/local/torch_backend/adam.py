@@ -63,11 +63,11 @@ def _adam_in_torch(
     parameter: nn.Parameter, gradient: Tensor, first: Tensor, second: Tensor, rule: AdamRule
 ) -> None:
     """Take the same step with what the kernels do not hold: other types, orders and devices."""
-    rate, rest1, beta2, rest2, root, epsilon, decay, shrink, scale = rule
+    rate, rest1, beta2, rest2, epsilon, decay, shrink, scale = rule
     step = gradient * scale + decay * parameter
     first.lerp_(step, rest1)
     second.mul_(beta2).addcmul_(step, step, value=rest2)
-    parameter.mul_(shrink).addcdiv_(first, second.sqrt() / root + epsilon, value=-rate)
+    parameter.mul_(shrink).addcdiv_(first, second.sqrt() + epsilon, value=-rate)
 
 
 def make_optimiser(

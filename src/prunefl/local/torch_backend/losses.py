@@ -17,7 +17,9 @@ def criterion_of(loss: Loss, device: torch.device | None = None) -> Criterion:
     """Return the function from outputs and targets, on a device, to the mean loss."""
     if ":" in loss.name:
         return _own(loss.name)
-    weights = torch.tensor(loss.class_weights, device=device) if loss.class_weights else None
+    weights = (
+        torch.tensor(loss.class_weights, dtype=torch.float32, device=device) if loss.class_weights else None
+    )
 
     def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels, weights, label_smoothing=loss.label_smoothing)
@@ -59,6 +61,11 @@ def _own(spec: str) -> Criterion:
         if not isinstance(loss, Tensor) or loss.dim() != 0:
             given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise PruneFLError(f"training.loss={spec!r} gives {given}, must give one number, a scalar tensor")
+        if outputs.requires_grad and not loss.requires_grad and torch.is_grad_enabled():
+            raise PruneFLError(
+                f"training.loss={spec!r} has no gradient, must be computed from the outputs by torch's own "
+                "operations: no .detach(), .item() or numpy on the way"
+            )
         return loss
 
     return checked

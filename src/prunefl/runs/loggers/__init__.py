@@ -73,6 +73,8 @@ def scalars(record: Record) -> Iterator[tuple[str, float]]:
     for key, name in names.items():
         if record.get(key) is not None:
             yield name, float(record[key])
+    if "privacy" in record:
+        yield "privacy/epsilon", float(record["privacy"]["epsilon"])
     for key in ("accuracy", "client_accuracy", "worst_tenth", "loss"):
         if key in record.get("evaluation", {}):
             yield f"clients/{key}", float(record["evaluation"][key])

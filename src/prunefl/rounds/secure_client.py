@@ -1,0 +1,115 @@
+"""A client's half of a round with privacy.secure: what it computes leaves it under masks, or not at all."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from prunefl.core.state import SparseState
+from prunefl.privacy import client as protocol
+from prunefl.privacy.client import Masking
+from prunefl.privacy.errors import Refused
+from prunefl.privacy.fixed_point import Values, encode
+from prunefl.privacy.holdings import Member, Secrets
+from prunefl.privacy.messages import pack_parts, stamp, unpack_parts
+from prunefl.rounds.client import Client, ClientState, evaluate, train
+from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
+from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
+from prunefl.rounds.vectors import find_residual, make_score_vector, make_update_vector
+
+Evaluate = Callable[[Order, EvaluationWork, Client, ClientState], tuple[Reply, SparseState | None]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """An update that was made: a round that is repeated does not train anew, and its clients' states stay as they are.
+
+    Attributes:
+        order: digest of what it was made for.
+    """
+
+    order: bytes
+    vector: Mapping[str, Values]
+    seconds: float
+    after: ClientState
+
+
+@dataclass(frozen=True)
+class Vault:
+    """What a client of secure sums keeps in memory."""
+
+    secrets: Secrets = field(default_factory=Secrets)
+    made: Made | None = None
+
+
+def follow_securely(
+    order: Order,
+    client: Client,
+    state: ClientState,
+    vault: Vault,
+    member: Member,
+    evaluate: Evaluate = evaluate,
+) -> tuple[Reply, ClientState, Vault]:
+    """Return the answer to any order, and what the client keeps.
+
+    Raises:
+        Refused: the order would tell the server more than a sum.
+        wire.WireError: as `prunefl.rounds.client.handle`.
+    """
+    empty = Reply(client.number, order.round, len(client.split.train), 0.0, b"")
+    if isinstance(order.work, SecureWork):
+        secrets, answer = _take_step(order, order.work, vault.secrets, member)
+        return replace(empty, secure=stamp(order.serial, answer)), state, replace(vault, secrets=secrets)
+    if not order.secure:
+        raise Refused(f"round {order.round}: an update without a mask, but privacy.secure=true")
+    masking = protocol.prepare_mask(vault.secrets, member, order.secure)
+    if masking.serial != order.serial:
+        raise Refused(f"sum {order.serial}, but sum {masking.serial} is under way")
+    if isinstance(order.work, EvaluationWork):
+        scored, _ = evaluate(order, order.work, client, state)
+        scores = unpack_scores(scored.scores, len(scored.scores) // SCORE_BYTES)
+        vector = make_score_vector(scores, masking.terms.cap)
+        masked = protocol.mask(masking, encode(vector, 1.0, masking.layout))
+        reply = replace(empty, seconds=scored.seconds, held_out=scored.held_out)
+        return (
+            replace(reply, secure=stamp(order.serial, masked)),
+            state,
+            replace(vault, secrets=masking.after),
+        )
+    made = _make_update(order, client, state, vault, masking)
+    masked, after = _mask_update(made, client, masking)
+    reply = replace(empty, seconds=made.seconds, secure=stamp(order.serial, masked))
+    return reply, after, Vault(masking.after, made)
+
+
+def _take_step(order: Order, work: SecureWork, secrets: Secrets, member: Member) -> tuple[Secrets, bytes]:
+    if work.step == "introduce":
+        return protocol.introduce(secrets, member, order.serial)
+    if work.step == "share":
+        return protocol.share(secrets, member, order.secure)
+    if work.step == "unmask":
+        verdict, ahead = unpack_parts(order.secure, 2)
+        secrets, given = protocol.unmask(secrets, member, verdict)
+        # shares for the next sum, which saves an exchange
+        secrets, shared = protocol.share(secrets, member, ahead) if ahead else (secrets, b"")
+        return secrets, pack_parts(given, shared)
+    raise Refused(f"step {work.step[:40]!r} of a secure sum is not known here")
+
+
+def _make_update(order: Order, client: Client, state: ClientState, vault: Vault, masking: Masking) -> Made:
+    about = f"{order.round} {order.learning_rate!r} {order.work!r}".encode()
+    digest = hashlib.sha256(about + b"\0" + order.model).digest()
+    if vault.made is not None and vault.made.order == digest:
+        return vault.made
+    trained = train(order, client, state)
+    vector = make_update_vector(trained.update, trained.received, state.residual, masking.layout)
+    return Made(digest, vector, trained.seconds, trained.after)
+
+
+def _mask_update(made: Made, client: Client, masking: Masking) -> tuple[bytes, ClientState]:
+    """Return the update under its masks, and the state with what rounding has kept back."""
+    cap, masks = masking.terms.cap, made.after.masks
+    weight = min(len(client.split.train), cap) / cap
+    words = encode(made.vector, weight, masking.layout)
+    assert masks is not None
+    residual = find_residual(made.vector, words, weight, masking.layout, masks)
+    return protocol.mask(masking, words), replace(made.after, residual=residual)
