@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from prunefl.config.networks import NETWORKS
+from prunefl.system.instructions import spoken_kernels
 
 Model = Annotated[str, typer.Option(help=f"one of {', '.join(NETWORKS)}")]
 Density = Annotated[float, typer.Option(help="share of the weights that live, the same in every layer")]
@@ -99,12 +100,3 @@ def layers(
     for row in rows:
         times = f"{row['dense_ms']:>10.3f}{row['sparse_ms']:>10.3f}{row['speedup']:>8.2f}×"
         typer.echo(f"  {row['layer']!s:<28}{times}")
-
-
-def spoken_kernels() -> str:
-    """Return which instruction set computes, and say so where it is the slow one that every CPU has."""
-    from prunefl import _kernels
-
-    name = _kernels.path()
-    slow = name == "plain" and _kernels.paths() == ["plain"]
-    return f"kernels {name}" + (" (this CPU has no faster instruction set that they know)" if slow else "")

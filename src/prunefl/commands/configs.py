@@ -10,6 +10,7 @@ from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.system.errors import PruneFLError
 from prunefl.system.suggest import did_you_mean
+from prunefl.system.version import VERSION
 
 
 def preset_names() -> list[str]:
@@ -35,7 +36,11 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     assignments = words[1:] if source else words
     path = _file_of(source, resumed)
     scales = [word for word in assignments if word.startswith("scale=")]
-    config = settings.from_tables(_tables(path, assignments))
+    try:
+        config = settings.from_tables(_tables(path, assignments))
+    except PruneFLError as error:
+        _refuse_other_version(path, error)
+        raise
     config = settings.override(config, [word for word in assignments if word not in scales])
     if len(scales) > 1:
         raise PruneFLError(f"{' '.join(scales)}: given more than once, must be given once")
@@ -44,6 +49,21 @@ def resolve(words: list[str], seed: int | None, resumed: Path | None = None) -> 
     if seed is not None:
         config = replace(config, run=replace(config.run, seed=seed))
     return config, path.stem if source else "digits"
+
+
+def _refuse_other_version(path: Path, error: PruneFLError) -> None:
+    """Say it where a run's own config is not understood because another version wrote it."""
+    from prunefl.runs.records import read_records
+
+    records = path.parent / "records.jsonl"
+    if path.name != "config.toml" or not records.exists():
+        return
+    theirs = next(iter(read_records(records)), {}).get("version", "of an unknown version")
+    if theirs != VERSION:
+        raise PruneFLError(
+            f"{path.parent}: prunefl {theirs} wrote this run, and this is {VERSION}, which does not understand its "
+            f"settings: go on with that version, or give another --out ({error})"
+        ) from error
 
 
 def _tables(path: Path, assignments: list[str]) -> dict[str, Any]:
@@ -84,7 +104,12 @@ def shortened(config: Config, word: str) -> Config:
             decay_stairs=shorter(training.decay_stairs),
             warmup_rounds=round(training.warmup_rounds * scale),
         ),
-        pruning=replace(pruning, half_life=shorter(pruning.half_life)),
+        pruning=replace(
+            pruning,
+            interval=shorter(pruning.interval),
+            half_life=shorter(pruning.half_life),
+            horizon=pruning.horizon and shorter(pruning.horizon),
+        ),
     )
 
 

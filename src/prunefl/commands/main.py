@@ -5,9 +5,11 @@ import os
 import sys
 from typing import Annotated
 
+import click
 import typer
 
 from prunefl.commands.bench_inference import inference
+from prunefl.commands.bench_mask import bench_mask
 from prunefl.commands.bench_reconfigure import bench_reconfigure
 from prunefl.commands.bench_step import layers, step
 from prunefl.commands.bench_wire import bench_wire
@@ -20,8 +22,10 @@ from prunefl.commands.explain import explain
 from prunefl.commands.export import export
 from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
+from prunefl.commands.leaderboard import app as leaderboard
 from prunefl.commands.lottery import lottery
 from prunefl.commands.presets import config, presets
+from prunefl.commands.privacy import privacy
 from prunefl.commands.profile import profile
 from prunefl.commands.report import report
 from prunefl.commands.run import run
@@ -37,6 +41,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    # newer versions of click name the likeliest command by themselves
+    suggest_commands=not hasattr(click, "NoSuchCommand"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
@@ -55,8 +61,10 @@ app.command()(report)
 app.command()(compare)
 app.command()(lottery)
 app.command()(sweep)
+app.add_typer(leaderboard, name="leaderboard")
 app.command()(explain)
 app.command()(inspect)
+app.command()(privacy)
 app.command()(profile)
 
 bench = typer.Typer(
@@ -65,6 +73,7 @@ bench = typer.Typer(
 bench.command("inference")(inference)
 bench.command("reconfigure")(bench_reconfigure)
 bench.command("wire")(bench_wire)
+bench.command("mask")(bench_mask)
 bench.command("step")(step)
 bench.command("layers")(layers)
 app.add_typer(bench, name="bench")

@@ -15,7 +15,7 @@ from prunefl.experiments import Job, run_jobs
 from prunefl.experiments import Progress as Step
 from prunefl.system.errors import PruneFLError
 
-LEFT_OUT = ("Average over", "FLOPs", "Wall time")
+LEFT_OUT = ("Less ", "Average over", "FLOPs", "Wall time")
 """Columns of the report's table that a terminal has no room for."""
 
 

@@ -1,5 +1,7 @@
 """`prunefl presets` and `prunefl config`: what can be run, and every setting with its meaning."""
 
+import shutil
+import textwrap
 from typing import Annotated
 
 import typer
@@ -9,10 +11,11 @@ def presets() -> None:
     """List the experiments that come with the package."""
     from prunefl.commands.configs import preset, preset_names
 
-    width = max(map(len, preset_names()))
+    margin, columns = max(map(len, preset_names())) + 2, shutil.get_terminal_size().columns
     for name in preset_names():
         first = preset(name).read_text().splitlines()[0].lstrip("# ")
-        typer.echo(f"{name:<{width}}  {first}")
+        words = textwrap.wrap(first, max(columns - margin, 20), break_on_hyphens=False)
+        typer.echo(f"{name:<{margin}}" + f"\n{'':<{margin}}".join(words))
 
 
 def config(

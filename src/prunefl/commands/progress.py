@@ -58,12 +58,14 @@ class Screen:
         """Return what there is to say of a record, in order."""
         total, at_clients = record["total"], {}
         if found := self.at_clients:
-            words = f"{found['accuracy']:.2%} (worst tenth {found['worst_tenth']:.2%})"
+            worst = f" (worst tenth {found['worst_tenth']:.2%})" if "worst_tenth" in found else ""
+            words = f"{found['accuracy']:.2%}{worst}"
             at_clients = {f"at {found['clients']} clients": words}
         return {
             **({} if self.accuracy is None and at_clients else {self.metric.words: self._judged()}),
             **at_clients,
             "loss": f"{record['loss']:.4f}" if "loss" in record else "-",
+            **({"epsilon": f"{record['privacy']['epsilon']:.4g}"} if "privacy" in record else {}),
             "density": f"{record['density']:.1%}",
             "simulated": spoken_seconds(total["seconds"]),
             "wall": spoken_seconds(total["wall_seconds"]),

@@ -35,6 +35,7 @@ def report(
       prunefl report runs/a runs/b --by data.alpha --out both
     """
     from prunefl.report import write_report
+    from prunefl.report.headline import plural
 
     written = write_report(
         folders,
@@ -47,7 +48,7 @@ def report(
     )
     for note in written.notes:
         typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{written.page}: {written.variants} variants from {written.runs} runs")
+    typer.echo(f"{written.page}: {plural(written.variants, 'variant')} from {plural(written.runs, 'run')}")
     typer.echo(f"{len(written.files)} figures and tables beside it")
 
 

@@ -63,7 +63,7 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
     """Return the status as lines of text."""
     head = (
         f"{content['phase']}: round {content['round']} of {content['rounds']}, "
-        f"density {content['density']:.4f}, {_accuracy(content)}{_describe_accuracy(content)}"
+        f"density {content['density']:.4f}, {_privacy(content)}{_accuracy(content)}{_describe_accuracy(content)}"
         f"{_megabytes(content['bytes_up'])} up, {_megabytes(content['bytes_down'])} down, "
         f"{now - content['updated']:.0f} s ago"
     )
@@ -136,8 +136,8 @@ def _describe_accuracy(content: dict[str, Any]) -> str:
 
 
 def _state(node: dict[str, Any]) -> str:
-    if node.get("barred") and not node["online"]:
-        return "refused"
+    if node.get("barred"):
+        return "left out" if node["online"] else "refused"
     return "overdue" if node["overdue"] else "there" if node["online"] else "away"
 
 
@@ -147,6 +147,12 @@ def _accuracy(content: dict[str, Any]) -> str:
         return "no test set at the server, "
     accuracy = content.get("accuracy")
     return "" if accuracy is None else f"accuracy {accuracy:.4f}, "
+
+
+def _privacy(content: dict[str, Any]) -> str:
+    """Return what has been spent of the privacy budget, in words; "" where there is none."""
+    spent = content.get("privacy")
+    return f"epsilon {spent['epsilon']:.4g} at delta {spent['delta']:g}, " if spent else ""
 
 
 def _megabytes(num_bytes: int) -> str:

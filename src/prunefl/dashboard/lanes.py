@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 SILENT_SECONDS = 4.0
@@ -105,8 +106,8 @@ class Lanes:
 
 def state_of(node: Mapping[str, Any], updated: float) -> str:
     """Return in a word what a node of a federation is doing, as of the time of its status."""
-    if node.get("barred") and not node.get("online"):
-        return "refused"
+    if node.get("barred"):
+        return "left out" if node.get("online") else "refused"
     if not node.get("online"):
         return "away"
     # a slow machine asks less often than it should: it is silent when it is so for longer than it was of late
@@ -141,8 +142,7 @@ def checked_status(content: Any) -> dict[str, Any] | None:
 
 
 def _is_node(node: Any) -> bool:
-    return (
-        isinstance(node, dict)
-        and isinstance(node.get("client"), int)
-        and all(node.get(key) is None or isinstance(node[key], int | float) for key in _NUMBERS)
-    )
+    if not isinstance(node, dict) or not isinstance(node.get("client"), int):
+        return False
+    # a thousand of them each second
+    return all(map(isinstance, map(node.get, _NUMBERS), repeat((int, float, type(None)))))

@@ -1,6 +1,7 @@
 """Numbers for Prometheus, in its text format. The only home of prometheus_client."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,8 +17,8 @@ STATES = ("starting", "waiting", "training", "finished", "stopped", "silent")
 GAUGES = (
     ("prunefl_round", "last round that is recorded", "round"),
     ("prunefl_rounds_planned", "rounds that the run is to have", "rounds"),
-    ("prunefl_accuracy", "accuracy on the test set, or the task's own metric, last evaluation", "accuracy"),
     ("prunefl_clients_accuracy", "accuracy at the clients by samples, last evaluation", "clients_accuracy"),
+    ("prunefl_epsilon", "privacy: epsilon of all rounds so far", "epsilon"),
     ("prunefl_loss", "mean training loss of the last round", "loss"),
     ("prunefl_density", "live share of the prunable weights", "density"),
     ("prunefl_round_wall_seconds", "real seconds of a round, mean of the last twenty", "pace"),
@@ -58,6 +59,13 @@ class _Runs(Collector):
         for name, meaning, key in COUNTERS:
             family = CounterMetricFamily(name, meaning, labels=LABELS)
             yield _filled(family, ((n, s[key]) for n, (_, s) in zip(names, told, strict=True)))
+        yield from _judged(list(zip(names, (summary for _, summary in told), strict=True)))
+        written = GaugeMetricFamily(
+            "prunefl_round_timestamp_seconds", "when the last round was recorded", labels=LABELS
+        )
+        yield _filled(
+            written, ((n, view.changed() or None) for n, (view, _) in zip(names, told, strict=True))
+        )
         states = GaugeMetricFamily(
             "prunefl_state", "1 for the state that the run is in", labels=(*LABELS, "state")
         )
@@ -66,6 +74,19 @@ class _Runs(Collector):
                 states.add_metric([*n, state], float(summary["state"] == state))
         yield states
         yield from _clients(list(zip(names, self.views, strict=True)))
+
+
+def _judged(told: Sequence[tuple[list[str], dict[str, Any]]]) -> Iterator[Metric]:
+    """Yield accuracy, and apart from it the metrics of other tasks: of some of them less is better."""
+    accuracy = GaugeMetricFamily(
+        "prunefl_accuracy", "accuracy on the test set, last evaluation", labels=LABELS
+    )
+    score = GaugeMetricFamily(
+        "prunefl_score", "the task's own metric on the test set, last evaluation", labels=(*LABELS, "metric")
+    )
+    named = [(names, summary["metric"]["name"], summary["accuracy"]) for names, summary in told]
+    yield _filled(accuracy, ((n, value) for n, metric, value in named if metric == "accuracy"))
+    yield _filled(score, (([*n, metric], value) for n, metric, value in named if metric != "accuracy"))
 
 
 def _filled(family: Metric, samples: Iterable[tuple[list[str], float | None]]) -> Metric:

@@ -8,7 +8,7 @@ from typing import Any
 
 from prunefl.dashboard.lanes import Lanes, checked_status
 from prunefl.dashboard.tail import News, Tail
-from prunefl.dashboard.telling import is_newer, known_metric, tell_change, tell_initial
+from prunefl.dashboard.telling import is_newer, known_metric, tell_change, tell_initial, tell_privacy
 from prunefl.dashboard.track import Track
 from prunefl.methods import label_method
 from prunefl.report.headline import title_of
@@ -178,12 +178,12 @@ class RunView:
         return sum(self.recent) / len(self.recent) if self.recent else None
 
     def state(self) -> str:
-        """Return in a word how the run is: finished, stopped, silent, waiting, initial pruning, training or running."""
+        """Return in a word how the run is: finished, stopped, silent, waiting, starting or training."""
         if self.ended is not None and self.held is not True:
             return "finished"
         if self.held is False:
             return "stopped"
-        if self.held is None and time.time() - self._changed() > max(60.0, 10 * (self.pace or 0.0)):
+        if self.held is None and time.time() - self.changed() > max(60.0, 10 * (self.pace or 0.0)):
             return "silent"
         if self.ended is not None:
             return "finished"
@@ -191,7 +191,8 @@ class RunView:
             return "waiting"
         return "training" if self.round else "starting"
 
-    def _changed(self) -> float:
+    def changed(self) -> float:
+        """Return when the records were last written; 0 if there are none."""
         try:
             return (self.folder / "records.jsonl").stat().st_mtime
         except OSError:
@@ -239,13 +240,14 @@ class RunView:
             "accuracy_round": accuracy[0] if accuracy else None,
             "clients_accuracy": clients[-1] if clients else None,
             "loss": self.last.get("loss"),
+            "epsilon": (self.last.get("privacy") or {}).get("epsilon"),
             "density": self.last.get("density", 1.0),
             "seconds": total.get("seconds", 0.0),
             "wall": total.get("wall_seconds", 0.0),
             "bytes_up": total.get("bytes_up", 0),
             "bytes_down": total.get("bytes_down", 0),
             "clients": self.lanes.count,
-            "updated": (self.status or {}).get("updated") or self._changed(),
+            "updated": (self.status or {}).get("updated") or self.changed(),
             "notes": self.notes(),
         }
 
@@ -260,6 +262,7 @@ class RunView:
             ],
             "change": tell_change(self.change, sizes),
             "initial": tell_initial(self.initial),
+            "privacy": tell_privacy(self.last, self.config),
             "machine": self.header.get("machine", ""),
             "started": self.header.get("started", ""),
             "cut": self.header.get("cut", ""),

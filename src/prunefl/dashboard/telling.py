@@ -42,6 +42,15 @@ def tell_initial(initial: Mapping[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
+def tell_privacy(last: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is spent of the privacy budget, and the budget, 0 if there is none; None for a run without noise."""
+    spent = last.get("privacy")
+    if not spent:
+        return None
+    budget = (config.get("privacy") or {}).get("epsilon", 0.0)
+    return {"epsilon": spent.get("epsilon"), "delta": spent.get("delta"), "budget": budget}
+
+
 def is_newer(version: str) -> bool:
     """Return whether a version is newer than this one."""
     parts = [

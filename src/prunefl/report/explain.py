@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prunefl.report.figures import file_name
+from prunefl.report.layers import describe_layer
 from prunefl.report.runs import RecordedRun
 from prunefl.report.study import Study, Variant
 from prunefl.report.tables import Table
@@ -80,7 +81,7 @@ def layers_table(run: RecordedRun, name: str = "why-layers", title: str = "What 
         last = told[-1][1]
         rows.append(
             (
-                layer.removesuffix(".weight"),
+                _label(run, layer),
                 f"{int(live.get(layer, 0)):,}",
                 f"{100 * live.get(layer, 0) / max(1, size):.1f}",
                 f"{last['seconds']:.3g}",
@@ -115,7 +116,7 @@ def history_table(run: RecordedRun, name: str = "why-history", title: str = "Wha
 
 
 def _initial_rows(run: RecordedRun, size: int) -> Iterator[tuple[str, ...]]:
-    segments: Sequence[Mapping[str, Any]] = run.initial["segments"] if run.initial else []
+    segments: Sequence[Mapping[str, Any]] = run.initial.get("segments", []) if run.initial else []
     passes = 0
     for number, segment in enumerate(segments, 1):
         following = segments[number] if number < len(segments) else None
@@ -133,7 +134,7 @@ def _initial_rows(run: RecordedRun, size: int) -> Iterator[tuple[str, ...]]:
             f"{segment['gamma']:.3g}" if told else NOTHING,
             f"{segment['lost']:.3g}" if told else NOTHING,
             losses,
-            _where(change),
+            _where(run, change),
         )
 
 
@@ -149,7 +150,7 @@ def _round_rows(run: RecordedRun) -> Iterator[tuple[str, ...]]:
         layers = note["layers"]
         following = after.get(int(record["round"]) + 1)
         cut, grown = (sum(int(layer[key]) for layer in layers.values()) for key in ("cut", "grown"))
-        losses = f"{record['loss']:.3f}" + (f" → {following['loss']:.3f}" if following else "")
+        losses = " → ".join(f"{one['loss']:.3f}" for one in (record, following) if one and "loss" in one)
         yield (
             f"round {record['round']}",
             f"{cut:,}",
@@ -158,14 +159,18 @@ def _round_rows(run: RecordedRun) -> Iterator[tuple[str, ...]]:
             f"{note['gamma']:.3g}",
             f"{note['lost']:.3g}",
             losses,
-            _where({name: int(layer["cut"]) for name, layer in layers.items()}),
+            _where(run, {name: int(layer["cut"]) for name, layer in layers.items()}),
         )
 
 
-def _where(cut: Mapping[str, int]) -> str:
+def _where(run: RecordedRun, cut: Mapping[str, int]) -> str:
     total = sum(max(0, count) for count in cut.values())
-    parts = (f"{n.removesuffix('.weight')}: {count:,}" for n, count in cut.items() if count > total / 100)
-    return ", ".join(parts) or NOTHING
+    parts = (f"{_label(run, name)}: {count:,}" for name, count in cut.items() if count > total / 100)
+    return "; ".join(parts) or NOTHING
+
+
+def _label(run: RecordedRun, layer: str) -> str:
+    return describe_layer(layer, run.header.get("shapes", {}).get(layer, ()))
 
 
 def _reconfigurations(run: RecordedRun) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

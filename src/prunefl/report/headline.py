@@ -61,10 +61,10 @@ def facts_of(study: Study) -> list[str]:
     seeds = sorted({run.seed for variant in study.variants for run in variant.runs})
     rounds = max(int(run.rounds[-1]["round"]) for variant in study.variants for run in variant.runs)
     facts = [
-        _plural(len(study.variants), "variant" if _settings(study) else "method"),
-        _plural(len(seeds), "seed"),
-        _plural(rounds, "round"),
-        f"{_plural(int(study.header.get('clients', 0)), 'client')}{_fleet(study)}",
+        plural(len(study.variants), "variant" if _settings(study) else "method"),
+        plural(len(seeds), "seed"),
+        plural(rounds, "round"),
+        f"{plural(int(study.header.get('clients', 0)), 'client')}{_fleet(study)}",
         f"{int(study.header.get('prunable', 0)):,} prunable weights",
     ]
     if not any(any(evaluations(run.rounds)) for variant in study.variants for run in variant.runs):
@@ -86,7 +86,8 @@ def _settings(study: Study) -> bool:
     return any(variant.settings or variant.kind != "method" for variant in study.variants)
 
 
-def _plural(count: int, word: str) -> str:
+def plural(count: int, word: str) -> str:
+    """Return '1 run' or '1,000 runs'."""
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
@@ -218,7 +219,17 @@ def verdict_of(study: Study, targets: Sequence[float]) -> str:
         else f"with {_times(_inverse(fewer))} more bytes",
     ]
     density = estimate([float(run.rounds[-1]["density"]) for run in winner.runs])
-    return f"{words[0]}, {words[1]}, and ends with {_share(density.mean)} of the weights."
+    # sooner at the target is not better in the end: both stand in one sentence
+    at_last, rivals = (spoken_goal(metric, _final(variant)) for variant in (winner, rival))
+    return (
+        f"{words[0]}, {words[1]}, and ends at {at_last} with {_share(density.mean)} of the weights "
+        f"({rival.label}: {rivals})."
+    )
+
+
+def _final(variant: Variant) -> float:
+    """Return the metric of the delivered models, mean over seeds, to four digits."""
+    return float(f"{estimate([run.delivered or 0.0 for run in variant.runs]).mean:.4g}")
 
 
 def _ratio(over: Variant, under: Variant, measure: Measure) -> Estimate | None:

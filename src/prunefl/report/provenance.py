@@ -6,7 +6,7 @@ from typing import Any
 
 from prunefl.config.settings import flat
 from prunefl.report.runs import RecordedRun
-from prunefl.report.study import Study
+from prunefl.report.study import Study, Variant
 
 
 def made_of(study: Study, made_by: str) -> list[tuple[str, str]]:
@@ -23,9 +23,19 @@ def made_of(study: Study, made_by: str) -> list[tuple[str, str]]:
         ("Machine", _listed(str(header["machine"]) for header in headers if header.get("machine"))),
         ("Data", _listed(str(header["cut"]) for header in headers if header.get("cut"))),
         ("Seeds", ", ".join(map(str, seeds))),
+        ("Privacy", _listed(spoken for variant in study.variants if (spoken := _privacy(variant)))),
         *((f"Device {name}", str(note)) for name, note in notes.items()),
     ]
     return [(name, words) for name, words in found if words]
+
+
+def _privacy(variant: Variant) -> str:
+    """Return what a variant's runs have told of one client at most, "" where nothing was noised."""
+    spent = [run.rounds[-1]["privacy"] for run in variant.runs if run.rounds and "privacy" in run.rounds[-1]]
+    if not spent:
+        return ""
+    most = max(spent, key=lambda one: float(one["epsilon"]))
+    return f"{variant.label}: epsilon {most['epsilon']:.4g} at delta {most['delta']:g}"
 
 
 def _listed(words: Any) -> str:

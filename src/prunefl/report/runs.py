@@ -154,7 +154,8 @@ def is_whole(record: Mapping[str, Any]) -> bool:
     if not isinstance(kind, str) or not all(map(_numbers, tables)):
         return False
     if kind == "initial":
-        segments = record.get("segments")
+        # a stage before round 1 that prunes nothing has none
+        segments = record.get("segments", [])
         return isinstance(segments, list) and all(map(_whole_segment, segments))
     return kind != "round" or _whole_round(record)
 
@@ -179,7 +180,9 @@ def _whole_round(record: Mapping[str, Any]) -> bool:
 def _whole_evaluation(table: Any) -> bool:
     if not isinstance(table, dict) or not isinstance(table.get("by_client"), dict):
         return False
-    named = ("clients", "samples", "accuracy", "loss", "client_accuracy", "worst_tenth")
+    # a secure sum does not tell how single clients do
+    alone = ("worst_tenth",) if table["by_client"] else ()
+    named = ("clients", "samples", "accuracy", "loss", "client_accuracy", *alone)
     personal, seconds = table.get("personal", {}), table.get("seconds")
     if not isinstance(personal, dict) or not personal.keys() <= table["by_client"].keys():
         return False
@@ -188,7 +191,6 @@ def _whole_evaluation(table: Any) -> bool:
         all(_is_number(table.get(name)) for name in named)
         and _numbers(seconds)
         and "total" in seconds
-        and bool(scores)
         and all(isinstance(s, list) and len(s) == 2 and all(map(_is_number, s)) and s[1] > 0 for s in scores)
     )
 

@@ -74,6 +74,14 @@ def spoken(value: Estimate, digits: int = 2) -> str:
     return f"{value.mean:,.{digits}f}{ends}"
 
 
+def signed(value: Estimate, digits: int = 2) -> str:
+    """Return a difference: '-0.40 ± 0.31', which may lie on both sides of 0, or '-0.40 (-0.71–+0.12)' of two seeds."""
+    if value.half is not None:
+        return f"{value.mean:+.{digits}f} ± {value.half:.{digits}f}"
+    ends = f" ({value.low:+.{digits}f}–{value.high:+.{digits}f})" if value.low < value.high else ""
+    return f"{value.mean:+.{digits}f}{ends}"
+
+
 def digits_for(largest: float, places: int = 3) -> int:
     """Return the decimals with which a column of such numbers has about so many significant digits."""
     return max(0, places - 1 - math.floor(math.log10(largest))) if largest > 0 else 0

@@ -1,9 +1,7 @@
 """The report's tables: what they say. How they are written is in `formats`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any
 
 from prunefl.core.objectives import Metric
 from prunefl.report.axes import Cost, axes_of
@@ -11,9 +9,9 @@ from prunefl.report.costs import EVALUATION, INITIAL, PARTS, percent_off, predic
 from prunefl.report.curves import judged_by
 from prunefl.report.layers import densities_at, layer_label, layer_sizes
 from prunefl.report.runs import RecordedRun
-from prunefl.report.statistics import Estimate, digits_for, estimate, spoken
+from prunefl.report.statistics import Estimate, digits_for, estimate, signed, spoken
 from prunefl.report.study import Study, Variant
-from prunefl.runs.records import cost_to_reach, mean_accuracy
+from prunefl.runs.records import cost_to_reach, evaluations, mean_accuracy
 
 
 @dataclass(frozen=True)
@@ -41,21 +39,25 @@ def summary_table(study: Study) -> Table:
     metric = judged_by(study.variants)
     factor, digits, unit = (100.0, 2, " (%)") if metric.percent else (1.0, 4, "")
     finals = [_over_seeds(v, lambda run: _times(factor, run.delivered)) for v in study.variants]
-    averages = [_over_seeds(v, lambda run: _times(100.0, mean_accuracy(run.rounds))) for v in study.variants]
+    averages = [_over_seeds(v, lambda run: _times(100.0, _average(run))) for v in study.variants]
     density = [_over_seeds(v, lambda run: 100 * float(run.rounds[-1]["density"])) for v in study.variants]
     costs = [[_over_seeds(v, _whole_cost(axis.cost)) for v in study.variants] for axis in axes]
     finished = [e.mean for v, e in zip(study.variants, finals, strict=True) if e and v.finished]
+    rival = next((v for v in study.usual if v.method == "conventional"), None)
+    differences = [_difference(v, rival, factor, digits) for v in study.variants]
     best = (max if metric.higher else min)(finished, default=0.0)
     return _without_empty(
         Table(
             "summary",
             f"Final {metric.words} and cost",
             f"Final {metric.words} is that of the model which the run delivers, the last that was evaluated. "
-            f"Costs are of the whole run, initial pruning included. {SEEDS if _several(study) else ''}".strip(),
+            f"Costs are of the whole run, initial pruning included; its FLOPs are those of the client that does it. "
+            f"{SEEDS if several(study) else ''}".strip(),
             (
                 "Method",
                 "Seeds",
                 f"Final {metric.words}{unit}",
+                f"Less {rival.label if rival else ''}, by seed{unit}",
                 "Average over the last tenth of evaluations (%)",
                 "Density (%)",
                 *(f"{axis.name.replace(', all clients', '')} ({axis.unit})" for axis in axes),
@@ -65,6 +67,7 @@ def summary_table(study: Study) -> Table:
                 for variant, *cells in zip(
                     study.variants,
                     _cells(finals, digits),
+                    differences,
                     _cells(averages, 2),
                     _cells(density, 1),
                     *map(_cells, costs),
@@ -80,11 +83,28 @@ def summary_table(study: Study) -> Table:
     )
 
 
+def _average(run: RecordedRun) -> float | None:
+    """Return the mean accuracy over the last tenth of the evaluations; None where that is one alone, hence no mean."""
+    is_mean = sum(1 for _ in evaluations(run.rounds)) > 10
+    return mean_accuracy(run.rounds) if is_mean else None
+
+
+def _difference(variant: Variant, rival: Variant | None, factor: float, digits: int) -> str:
+    """Return what it is better or worse than conventional FL by, from seeds that both have: '-0.41 ± 0.30'."""
+    if rival is None or variant is rival:
+        return "–"
+    theirs = {run.seed: run.delivered for run in rival.runs}
+    pairs = [(run.delivered, theirs.get(run.seed)) for run in variant.runs]
+    found = [factor * (a - b) for a, b in pairs if a is not None and b is not None]
+    return signed(estimate(found), digits) if found else "–"
+
+
 def _times(factor: float, value: float | None) -> float | None:
     return None if value is None else factor * value
 
 
-def _several(study: Study) -> bool:
+def several(study: Study) -> bool:
+    """Return whether there is more than one seed of anything."""
     return any(len(variant.runs) > 1 for variant in study.variants)
 
 
@@ -109,76 +129,6 @@ def _without_empty(table: Table) -> Table:
         rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
         best=frozenset((row, places[place]) for row, place in table.best if place in places),
     )
-
-
-def clients_table(study: Study) -> Table | None:
-    """Return how the last evaluation at clients spread over them, or None where no variant has one."""
-    rows = []
-    for variant in study.variants:
-        last = [found for run in variant.runs if (found := _last_evaluation(run))]
-        if not last:
-            continue
-        spreads = [_spread(found) for found in last]
-        cells = [spoken(estimate([100 * spread[place] for spread in spreads])) for place in range(5)]
-        counts = [spoken(estimate([float(f[key]) for f in last]), 0) for key in ("clients", "samples")]
-        rows.append((variant.label, *counts, *cells))
-    if not rows:
-        return None
-    return Table(
-        "clients",
-        "Accuracy at the clients",
-        "The last evaluation on samples that clients hold out and never train on. The worst tenth is the average over "
-        f"the tenth of the clients at which accuracy is lowest. {SEEDS if _several(study) else ''}".strip(),
-        (
-            "Method",
-            "Clients",
-            "Samples",
-            "By samples (%)",
-            "By client (%)",
-            "Worst tenth (%)",
-            "Median client (%)",
-            "Best client (%)",
-        ),
-        tuple(rows),
-    )
-
-
-def personal_table(study: Study) -> Table | None:
-    """Return by client how the final model does and how its own does, or None where no client has one."""
-    before: dict[tuple[str, int], list[float]] = {}
-    after: dict[tuple[str, int], list[float]] = {}
-    for variant in study.variants:
-        for found in filter(None, map(_last_evaluation, variant.runs)):
-            for client, (right, samples) in found.get("personal", {}).items():
-                first, of = found["by_client"][client]
-                before.setdefault((variant.key, int(client)), []).append(100 * first / of)
-                after.setdefault((variant.key, int(client)), []).append(100 * right / samples)
-    shown = [variant for variant in study.variants if any(key == variant.key for key, _ in after)]
-    rows = []
-    for client in sorted({client for _, client in after}):
-        pairs = [(before.get((v.key, client)), after.get((v.key, client))) for v in shown]
-        cells = [spoken(estimate(values)) if values else "–" for pair in pairs for values in pair]
-        rows.append((str(client), *cells))
-    if not rows:
-        return None
-    return Table(
-        "personal",
-        "Personal models",
-        "Accuracy (%) on each client's held-out samples: of the final model, and of the client's own, trained on from "
-        "it for some steps on that client's samples under the same masks.",
-        ("Client", *(f"{v.label}, {when}" for v in shown for when in ("before", "after"))),
-        tuple(rows),
-    )
-
-
-def _last_evaluation(run: RecordedRun) -> Mapping[str, Any] | None:
-    return next((record["evaluation"] for record in reversed(run.rounds) if "evaluation" in record), None)
-
-
-def _spread(found: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the mean by samples, by client, of the worst tenth, the median and the best client."""
-    each = sorted(right / samples for right, samples in found["by_client"].values())
-    return found["accuracy"], found["client_accuracy"], found["worst_tenth"], median(each), each[-1]
 
 
 def _whole_cost(cost: Cost) -> Callable[[RecordedRun], float | None]:
@@ -220,11 +170,15 @@ def _target_table(study: Study, target: float) -> Table:
     columns, cells, best = [], [], set()
     axes = axes_of(study)
     for axis in (axes[1], axes[0], axes[2], axes[3]):
-        means = {key: estimate(list(map(axis.cost, rs))) for key, rs in reached.items() if rs}
+        # where a seed did not arrive, a mean would be one of lucky seeds
+        means = {
+            v.key: estimate(list(map(axis.cost, reached[v.key])))
+            for v in study.variants
+            if len(reached[v.key]) == len(v.runs)
+        }
         columns.append(axis.label)
         cells.append(_cells([means.get(v.key) for v in study.variants], None if axis.unit else 0))
-        # where a seed did not arrive, the mean is one of lucky seeds
-        sure = {n: means[v.key].mean for n, v in enumerate(study.variants) if _all_reached(v, reached[v.key])}
+        sure = {n: means[v.key].mean for n, v in enumerate(study.variants) if v.finished and v.key in means}
         best |= {(place, len(columns) + 1) for place in sure if sure[place] == min(sure.values())}
     rows = [
         (v.label, f"{len(reached[v.key])} of {len(v.runs)}", *(column[place] for column in cells))
@@ -233,17 +187,14 @@ def _target_table(study: Study, target: float) -> Table:
     return Table(
         f"target-{100 * target:g}".replace(".", "_"),
         f"Cost to reach {spoken_goal(metric, target)}",
-        "Until the first evaluation that is as good as the target; averages over the seeds that did. "
-        "Time counts the slowest client of each round, bytes all clients, FLOPs one client. "
-        f"{SEEDS if _several(study) else ''}".strip(),
+        "Until the first evaluation that is as good as the target. A method reaches it only where all its seeds do. "
+        "Time counts the slowest client of each round, bytes all clients, FLOPs one client: the one that also prunes "
+        "first, where one does. "
+        f"{SEEDS if several(study) else ''}".strip(),
         ("Method", "Seeds that reached it", *columns),
         tuple(rows),
         frozenset(best),
     )
-
-
-def _all_reached(variant: Variant, reached: Sequence[object]) -> bool:
-    return variant.finished and len(reached) == len(variant.runs)
 
 
 def layer_table(study: Study) -> Table:
@@ -258,7 +209,7 @@ def layer_table(study: Study) -> Table:
         "layers",
         "Density of each layer at the end (%)",
         "Live share of the layer's weights after the last round"
-        f"{', average over seeds' if _several(study) else ''}.",
+        f"{', average over seeds' if several(study) else ''}.",
         ("Layer", "Weights", *(variant.label for variant in study.variants)),
         tuple(rows),
     )

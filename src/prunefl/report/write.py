@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prunefl.core.objectives import METRICS, Metric
+from prunefl.report.client_tables import clients_table, personal_table
 from prunefl.report.costs import prediction_figure, split_figures
 from prunefl.report.curves import accuracy_figures, clients_figures, judged_by, size_figure
 from prunefl.report.draw import ENDINGS, draw
@@ -20,10 +21,8 @@ from prunefl.report.runs import find_runs
 from prunefl.report.special import limit_figures, lottery_figures, snip_figures, sweep_figures
 from prunefl.report.study import Study, study
 from prunefl.report.tables import (
-    clients_table,
     default_targets,
     layer_table,
-    personal_table,
     split_table,
     summary_table,
     target_tables,

@@ -3,7 +3,7 @@
 (() => {
   const byId = (id) => document.getElementById(id), root = document.documentElement;
   const AXES = [["Round", null], ["Simulated time", "seconds"], ["Wall time", "seconds"], ["Bytes exchanged", "bytes"]];
-  const NO_DETAIL = { layers: [], change: null, initial: null, worst_tenth: null };
+  const NO_DETAIL = { layers: [], change: null, initial: null, privacy: null, worst_tenth: null };
   const curves = new Map(), layerCurves = new Map(), hidden = new Set();
   let state = { runs: [], chosen: "", left_out: 0 }, detail = NO_DETAIL, asked = "", source = null, fresh = false, heard = 0, measure = "accuracy", axis = 0, whole = false, waiting = 0;
 
@@ -45,6 +45,11 @@
 
   /* ---- drawing ---- */
   const chosen = () => state.runs.find((run) => run.key === state.chosen);
+  /* Runs of one method and seed are told apart by where they lie. */
+  const plainName = (run) => `${run.label}, ${run.seed === null ? run.name : `seed ${run.seed}`}`;
+  const nameOf = (run) => (state.runs.some((other) => other !== run && plainName(other) === plainName(run)) ? `${plainName(run)} (${run.name})` : plainName(run));
+  /* One axis holds one metric: those of other tasks stay in the table. */
+  const comparable = () => state.runs.filter((run) => run.metric.name === chosen().metric.name);
   const widthOf = (place) => Math.max(280, Math.floor(place.clientWidth));
 
   function draw() {
@@ -78,6 +83,8 @@
   function table() {
     byId("runs").hidden = state.runs.length < 2;
     if (state.runs.length < 2) return;
+    const mixed = comparable().length < state.runs.length;
+    byId("metric").textContent = mixed ? "Metric" : tiles.capital(chosen().metric.words);
     byId("runs").querySelector("tbody").replaceChildren(...state.runs.map((run) => {
       const row = tiles.element("tr"), head = tiles.element("th"), button = tiles.element("button", ""), swatch = tiles.element("i", "swatch");
       row.setAttribute("aria-selected", run.key === state.chosen);
@@ -85,9 +92,9 @@
       head.scope = "row";
       swatch.style.background = `var(--${run.key})`;
       button.type = "button";
-      button.append(swatch, `${run.label}, ${run.seed === null ? run.name : `seed ${run.seed}`}`);
+      button.append(swatch, nameOf(run));
       head.append(button);
-      const cells = [run.state, `${run.round.toLocaleString("en-GB")} of ${run.rounds.toLocaleString("en-GB")}`, run.left === null ? "–" : numbers.duration(run.left), run.accuracy === null ? numbers.percent(run.clients_accuracy) : tiles.judged(run, run.accuracy), numbers.percent(run.density), numbers.duration(run.seconds), numbers.size(run.bytes_up + run.bytes_down)];
+      const cells = [run.state, `${run.round.toLocaleString("en-GB")} of ${run.rounds.toLocaleString("en-GB")}`, run.left === null ? "–" : numbers.duration(run.left), `${mixed ? `${run.metric.words} ` : ""}${run.accuracy === null ? numbers.percent(run.clients_accuracy) : tiles.judged(run, run.accuracy)}`, numbers.percent(run.density), numbers.duration(run.seconds), numbers.size(run.bytes_up + run.bytes_down)];
       row.append(head, ...cells.map((text) => tiles.element("td", "", text)));
       row.addEventListener("click", () => { asked = run.key; connect(); });
       return row;
@@ -108,11 +115,11 @@
 
   /* The curves of all runs on one axis, in one unit. */
   function drawCurves() {
-    const accuracy = measure === "accuracy", [name, kind] = AXES[axis], many = state.runs.length > 1;
-    const tested = state.runs.some((run) => run.accuracy !== null), { words, percent } = chosen().metric;
+    const runs = comparable(), accuracy = measure === "accuracy", [name, kind] = AXES[axis], many = runs.length > 1;
+    const tested = runs.some((run) => run.accuracy !== null), { words, percent } = chosen().metric;
     const factor = accuracy && (percent || !tested) ? 100 : 1, title = accuracy ? tiles.capital(words) : "Loss";
-    const raw = state.runs.flatMap((run) => {
-      const label = many ? `${run.label}, seed ${run.seed}` : "", of = (curve, part) => ({ variant: run.key, label: label || part, part: label ? part : "", points: curveOf(run.key, curve), strong: !many && curve !== "clients" });
+    const raw = runs.flatMap((run) => {
+      const label = many ? nameOf(run) : "", of = (curve, part) => ({ variant: run.key, label: label || part, part: label ? part : "", points: curveOf(run.key, curve), strong: run.key === state.chosen && curve !== "clients" });
       return accuracy ? [of(tested ? "accuracy" : "clients", tested ? "on the test set" : "at the clients"), ...(tested && !many ? [{ ...of("clients", "at the clients"), variant: "predicted" }] : [])] : [of("loss", "training"), ...(many ? [] : [{ ...of("test_loss", "on the test set"), variant: "predicted" }])];
     }).filter((curve) => curve.points.length);
     const largest = Math.max(0, ...raw.map((curve) => curve.points.at(-1)[axis])), [unit, scale] = kind ? numbers.unitFor(largest, kind) : ["", 1];
@@ -120,7 +127,7 @@
     byId("curves-title").textContent = title;
     byId("measures").firstElementChild.textContent = tiles.capital(words);
     byId("whole").hidden = factor !== 100;
-    legend(many ? state.runs.map((run) => [run.key, `${run.label}, seed ${run.seed}`, true]) : found.length > 1 ? found.map((curve) => [curve.variant, curve.label, false]) : []);
+    legend(many ? runs.map((run) => [run.key, nameOf(run), true]) : found.length > 1 ? found.map((curve) => [curve.variant, curve.label, false]) : []);
     show(byId("curves-chart"), figure(title, unit ? `${name} (${unit})` : name, accuracy && !tested ? "Accuracy at the clients (%)" : factor === 100 ? `${title} (%)` : title, found, { bounds: factor === 100 ? [0, 100] : [] }), { whole });
   }
 

@@ -3,7 +3,7 @@
 const lanes = (() => {
   const place = document.getElementById("lanes"), order = document.getElementById("order");
   const { duration, percent, size } = numbers;
-  const TROUBLE = ["refused", "away", "silent", "late", "training", "waiting", "in use", "–"];
+  const TROUBLE = ["refused", "left out", "away", "silent", "late", "training", "waiting", "in use", "–"];
   const [CLIENT, STATE, WHY, HEARD, UP, DOWN, SAMPLES, ACCURACY, , REFUSALS] = Array(10).keys();
   const KEPT = 60;
   let rows = [], history = [], offset = 0, shown = [];

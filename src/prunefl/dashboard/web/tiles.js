@@ -56,6 +56,10 @@ const tiles = (() => {
       tile("Wall time", duration(run.wall), "on this machine"),
       tile("Bytes exchanged", size(bytes), `${size(run.bytes_up)} up, ${size(run.bytes_down)} down`),
     );
+    if (detail.privacy) {
+      const { epsilon, delta, budget } = detail.privacy;
+      shown.push(tile("Privacy spent", `ε ${spoken(epsilon)}`, `${budget ? `of ${spoken(budget)}, ` : ""}at δ ${delta}`));
+    }
     byId("tiles").replaceChildren(...shown);
   }
 

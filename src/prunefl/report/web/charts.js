@@ -76,7 +76,7 @@ const charts = (() => {
     const box = { left: 12 + Math.max(...yLabels.map((label) => wide(label)), 12), right: width - 10, top: 28, bottom: height - (figure.before ? 58 : 46) };
     const start = log ? Math.max(Math.min(...figure.curves.flatMap((c) => c.x.filter((at) => at > 0))), x1 / 1e5) : figure.points || figure.marks || x0 < 0 ? x0 : options.from ?? Math.min(0, x0);
     const split = figure.before && start < 0 && !log;
-    const middle = box.left + Math.max(64, 0.17 * (box.right - box.left));
+    const middle = box.left + Math.max(84, 0.17 * (box.right - box.left));
     const x = split ? splitScale(start, x1, box.left, middle, 14, box.right) : scale(start, x1, box.left, box.right, log);
     const y = scale(y0, y1, box.bottom, box.top, false);
     const svg = drawing(width, height, `${figure.title}. ${figure.y_label} against ${figure.x_label}.`);
