@@ -169,7 +169,10 @@ def _conv(draw: Any, at: tuple[int, ...], width: int, same: bool = False) -> nn.
     conv = nn.Conv2d(channels, width, kernel, stride, padding, groups=groups, bias=draw(st.booleans()))
     layers: list[nn.Module] = [conv]
     groups = draw(st.sampled_from([each for each in range(1, width + 1) if width % each == 0]))
-    layers += draw(st.sampled_from([[], [nn.BatchNorm2d(width)], [nn.GroupNorm(groups, width)]]))
+    norms: list[list[nn.Module]] = [[], [nn.BatchNorm2d(width)]]
+    if conv(torch.zeros(1, *at)).numel() > groups:  # torch refuses a group of a single value
+        norms.append([nn.GroupNorm(groups, width)])
+    layers += draw(st.sampled_from(norms))
     return nn.Sequential(*layers)
 
 

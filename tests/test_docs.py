@@ -1,5 +1,7 @@
 """The documentation is true: its programs run, its commands and settings exist, its links lead somewhere."""
 
+import ast
+import json
 import os
 import re
 import shlex
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from prunefl.commands.configs import preset_names, resolve
 from prunefl.config import Config, FleetSettings, from_tables
 
 ROOT = Path(__file__).parent.parent
@@ -96,6 +99,37 @@ def test_the_commands_of_a_page_exist_with_their_options_and_settings(page: Path
                 assert name in known_settings, f"{named(page)}: {word} in {' '.join(words)}"
 
 
+WITH_CONFIG = ("prunefl run", "prunefl config", "prunefl server", "prunefl compare")
+
+
+def configs_of(page: Path) -> Iterator[list[str]]:
+    """Yield the preset and the settings of every line that has some; a reader's own files cannot be read."""
+    for words in command_lines(page):
+        name = " ".join(words[:2])
+        if name in WITH_CONFIG:
+            # the library's own parser says which words are not options, nor theirs
+            context = KNOWN[name].make_context(name, words[2:], resilient_parsing=True)
+            # S and DIR stand for what a reader fills in
+            rest = [word for word in context.params["arguments"] if not re.search(r"=[A-Z]+$", word)]
+            if rest and (rest[0] in preset_names() or "=" in rest[0]):
+                yield rest
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(configs_of(page))], ids=named)
+def test_the_settings_of_a_pages_commands_make_a_config(page: Path) -> None:
+    for words in configs_of(page):
+        resolve(words, None)
+
+
+def test_the_commands_of_the_containers_exist() -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text()
+    lines = re.findall(r"^  (server|client)[^:\n]*:\n(?:    .*\n)*?    command: \[(.*)\]", text, re.MULTILINE)
+    assert [name for name, _ in lines] == ["server", "client", "client", "client"]
+    for name, words in lines:
+        options = {spelling for option in KNOWN[f"prunefl {name}"].params for spelling in option.opts}
+        assert {word for word in words.split(", ") if word.startswith("--")} <= options
+
+
 def anchors(path: Path) -> set[str]:
     """Return the anchors of a page's headings, as hosts of repositories and mkdocs make them."""
     text = BLOCK.sub("", path.read_text())
@@ -138,6 +172,25 @@ def test_every_public_name_is_in_the_reference() -> None:
     for module in site_reference.MODULES:
         for name in site_reference.public_names(module):
             assert f"`{module}.{name}`" in page
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    """Yield what people copy from: the programs of pages, the examples and their notebooks."""
+    yield from ((named(page), "\n".join(blocks(page, "python"))) for page in PAGES)
+    yield from ((named(path), path.read_text()) for path in (ROOT / "examples").rglob("*.py"))
+    for path in (ROOT / "examples").rglob("*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        yield named(path), "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def test_whatever_pages_and_examples_import_is_public() -> None:
+    modules = site_reference.MODULES
+    public = {f"{module}.{name}" for module in modules for name in site_reference.public_names(module)}
+    for place, text in programs():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "prunefl":
+                for name in node.names:
+                    assert f"{node.module}.{name.name}" in public | modules.keys(), place
 
 
 def test_every_target_of_make_is_explained() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from prunefl.commands.configs import resolve
 from prunefl.commands.main import app
 from prunefl.runs.api import run_config
+from prunefl.system.version import VERSION
 from prunefl.wire.model_file import load_model
 
 pytest.importorskip("mlxtend", reason="the demo extra is not installed")
@@ -69,6 +71,13 @@ def test_a_misspelt_name_is_answered_by_the_likeliest(words: list[str], meant: s
     assert meant in " ".join(refused(*words, *out).replace("│", "").split())
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["runn"], "run"), (["data", "chek"], "check"), (["run", "--otu"], "--out")]
+)
+def test_a_misspelt_command_or_option_is_answered_once(words: list[str], meant: str) -> None:
+    assert refused(*words).count(f"Did you mean '{meant}'?") == 1
+
+
 def test_both_names_of_a_network_build_the_same_one(finished: Path) -> None:
     short, full = (resolve([f"model.name={name}"], None)[0] for name in ("lenet", "lenet300100"))
     from prunefl.models import build_configured
@@ -123,7 +132,7 @@ def test_the_inference_of_a_runs_own_model_is_timed(finished: Path) -> None:
 
 def test_the_instruction_set_in_use_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from prunefl import _kernels
-    from prunefl.commands.bench_step import spoken_kernels
+    from prunefl.system.instructions import spoken_kernels
 
     assert spoken_kernels() == f"kernels {_kernels.path()}"
     monkeypatch.setattr(_kernels, "paths", lambda: ["plain"])
@@ -141,6 +150,21 @@ def test_nothing_to_resume_is_said(finished: Path, tmp_path: Path) -> None:
     assert (finished / "records.jsonl").read_bytes() == before
 
 
+def test_a_run_of_a_later_version_is_refused_with_what_to_do(finished: Path, tmp_path: Path) -> None:
+    later = shutil.copytree(finished, tmp_path / "later")
+    config, records = later / "config.toml", later / "records.jsonl"
+    config.write_text(config.read_text().replace("[run]", "[run]\nnovelty = 1", 1))
+    assert refused("run", "--resume", "--out", later).startswith("run.novelty: no such setting")
+    records.write_text(records.read_text().replace(f'"version":"{VERSION}"', '"version":"9.0.0"', 1))
+    before = {path: path.read_bytes() for path in later.rglob("*") if path.is_file()}
+    words = refused("run", "--resume", "--out", later)
+    assert words.startswith(
+        f"{later}: prunefl 9.0.0 wrote this run, and this is {VERSION}, which does not understand"
+    )
+    assert "go on with that version, or give another --out (run.novelty: no such setting" in words
+    assert {path: path.read_bytes() for path in later.rglob("*") if path.is_file()} == before
+
+
 def test_training_is_announced_only_when_all_is_checked(finished: Path, tmp_path: Path) -> None:
     for words in (["initial.samples=100000", "--out", tmp_path / "r"], [*QUICK, "--out", finished]):
         result = CliRunner().invoke(app, ["run", *map(str, words)])
@@ -154,6 +178,13 @@ def test_tables_fit_eighty_columns(finished: Path, options: list[str]) -> None:
     wide = [line for line in shown.splitlines() if len(line) > 80]
     assert not [line for line in wide if str(finished) not in line]
     assert "…" not in shown
+
+
+def test_the_list_of_presets_fits_any_terminal() -> None:
+    for columns in (60, 80, 200):
+        shown = said("presets", columns=columns)
+        assert max(map(len, shown.splitlines())) <= columns
+        assert " ".join(shown.split()) == " ".join(said("presets", columns=999).split())
 
 
 def test_the_package_can_be_run_as_a_module_and_completes_in_a_shell() -> None:

@@ -10,6 +10,7 @@ from prunefl.devices import PRESETS
 from prunefl.models import BUILDERS
 
 PIS = [("raspberry-pi-4", 0), ("x86", 1)]
+PHONES = [("android-vm", 0), ("x86", 1)]
 """Raspberry Pis, and the personal computer that is also the server."""
 
 
@@ -36,10 +37,10 @@ CLIENTS = {
     "femnist-select": (193, 10, PIS[::-1], "raspberry-pi-4"),
     "cifar10": (10, 0, PIS, "raspberry-pi-4"),
     "cifar10-select": (100, 10, PIS, "raspberry-pi-4"),
-    "imagenet100": (10, 0, [], "android-vm"),
-    "imagenet100-select": (100, 10, [], "android-vm"),
-    "celeba": (10, 0, [], "raspberry-pi-4"),
-    "celeba-select": (934, 10, [], "raspberry-pi-4"),
+    "imagenet100": (10, 0, PHONES, "raspberry-pi-4"),
+    "imagenet100-select": (100, 10, PHONES, "raspberry-pi-4"),
+    "celeba": (10, 0, PIS, "raspberry-pi-4"),
+    "celeba-select": (934, 10, PIS, "raspberry-pi-4"),
 }
 
 
@@ -53,7 +54,8 @@ def test_a_preset_is_the_papers_setting(name):
     assert (made.training.batch_size, made.training.local_steps) == (20, 5)
     assert (made.pruning.interval, made.run.eval_every, made.initial.interval) == (50, 10, 50)
     assert (made.run.method, made.pruning.fraction, made.pruning.half_life) == ("prunefl", 0.3, 10_000)
-    assert (made.pruning.scope, made.initial.max_passes, made.wire.importance) == ("layer", 500, "float32")
+    assert (made.pruning.scope, made.initial.max_passes, made.wire.importance) == ("layer", 1000, "float32")
+    assert name == "mnist" or made.pruning.horizon == made.run.rounds
     for r in (0, 999, 1000, 7777):
         assert schedule.learning_rate(r + 1, made) == pytest.approx(rate(r))
 
@@ -139,7 +141,11 @@ def test_other_data_is_not_cut_as_the_presets_own():
 def test_presets_are_listed_in_columns(capsys):
     presets()
     lines = capsys.readouterr().out.splitlines()
-    assert len({line.index(preset(line.split()[0]).read_text()[2:40]) for line in lines}) == 1
+    begun = [line for line in lines if not line.startswith(" ")]
+    assert [line.split()[0] for line in begun] == list(preset_names())
+    (column,) = {line.index(preset(line.split()[0]).read_text()[2:40]) for line in begun}
+    # a description that is wrapped goes on below itself
+    assert all(line[:column].isspace() and not line[column].isspace() for line in lines if line not in begun)
 
 
 def test_a_device_that_is_named_takes_the_place_of_a_presets_fleet(tmp_path):

@@ -74,6 +74,25 @@ def test_a_page_follows_a_run_that_grows_is_cut_back_and_ends(tmp_path: Path) ->
         assert complaints(page) == []
 
 
+def test_what_is_spent_of_a_privacy_budget_has_a_tile_and_is_there_only_where_noise_is(
+    tmp_path: Path,
+) -> None:
+    tiles = "document.getElementById('tiles').innerText"
+    folder = write_run(tmp_path / "runs" / "a", "prunefl", 0, rounds=20)
+    told = (folder / "config.toml").read_text().replace("\nepsilon = 0.0", "\nepsilon = 8.0")
+    (folder / "config.toml").write_text(told)
+    with served([tmp_path / "runs"]) as url, page_at(url, tmp_path) as page:
+        assert "Privacy" not in page.run(tiles)
+        *before, last, end = lines_of(folder)
+        spent = {**json.loads(last), "privacy": {"epsilon": 3.25, "delta": 0.001, "clip": 1.0}}
+        (folder / "records.jsonl").write_text("".join(before))
+        page.wait(f"{ROUND} === 'Round 19 of 20'")
+        (folder / "records.jsonl").write_text("".join([*before, json.dumps(spent) + "\n", end]))
+        page.wait(f"{tiles}.includes('ε 3.25')")
+        assert "of 8, at δ 0.001" in page.run(tiles)
+        assert complaints(page) == []
+
+
 def test_the_page_goes_on_when_the_dashboard_itself_was_gone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "runs" / "a", "snip", 0, rounds=60)
     lines = lines_of(folder)
@@ -167,6 +186,24 @@ def test_only_lanes_in_sight_are_drawn_of_a_thousand_clients(tmp_path: Path) -> 
             assert page.run("document.querySelectorAll('.lanes .lane').length") < 40
             page.run("document.getElementById('lanes').scrollTop = 1e6")
             page.wait("document.querySelector('.lane[data-client=\"999\"]') !== null")
+
+
+def test_runs_of_one_name_are_told_apart_and_of_other_tasks_not_drawn_together(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write_run(tmp_path / "runs" / name, "snip", 0, rounds=20)
+    other = tmp_path / "runs" / "c" / "records.jsonl"
+    text = other.read_text().replace('"kind": "run"', '"kind": "run", "metric": "perplexity"', 1)
+    other.write_text(text.replace('"accuracy"', '"score"'))
+    curves = "[...document.querySelectorAll('#curves-chart path.curve')].length"
+    with served([tmp_path / "runs"]) as url, page_at(url, tmp_path) as page:
+        names = page.run("[...document.querySelectorAll('#runs tbody button')].map((b) => b.textContent)")
+        assert names == [f"SNIP, seed 0 ({name})" for name in "abc"]
+        assert page.run("document.getElementById('metric').textContent") == "Metric"
+        assert page.run(curves) == 2
+        page.click("#runs tbody tr:nth-child(3) button")
+        page.wait("document.getElementById('curves-title').textContent === 'Perplexity'")
+        assert page.run(curves) == 1
+        assert complaints(page) == []
 
 
 @pytest.mark.parametrize("damage", ["nonsense", "empty", "newer"])

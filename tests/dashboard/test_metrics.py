@@ -57,6 +57,21 @@ def test_metrics_are_the_numbers_of_the_last_record(folder: Path) -> None:
     assert found["prunefl_client_refused_total", "1"] == 2
 
 
+def test_another_metric_is_not_called_accuracy(tmp_path: Path) -> None:
+    made = write_run(tmp_path / "a", "snip", 0, rounds=20, end=False)
+    text = (made / "records.jsonl").read_text()
+    text = text.replace('"kind": "run"', '"kind": "run", "metric": "perplexity"', 1)
+    (made / "records.jsonl").write_text(text.replace('"accuracy"', '"score"'))
+    found = samples(made)
+    assert found["prunefl_score", ""] == json.loads(text.splitlines()[-1])["accuracy"]
+    assert ("prunefl_accuracy", "") not in found
+
+
+def test_the_time_of_the_last_round_is_told(folder: Path) -> None:
+    at = (folder / "records.jsonl").stat().st_mtime
+    assert samples(folder)["prunefl_round_timestamp_seconds", ""] == pytest.approx(at)
+
+
 def test_a_hostile_name_is_one_label(folder: Path) -> None:
     assert samples(folder, HOSTILE)["prunefl_round", ""] == 20
 

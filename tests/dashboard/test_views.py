@@ -88,10 +88,12 @@ def test_lanes_are_what_the_status_says_beside_the_records(tmp_path: Path) -> No
         Member(2, 7, online=False),
         Member(3, 0, barred="wrong shape"),
         Member(4, 8, online=True, overdue=True, refusals=3, refusal="late"),
+        Member(5, 9, online=True, barred="its changes pull against the others'"),
     )
     view = view_of(folder)
     rows = view.lanes.rows(view.status, is_live=True)
-    assert [row[1] for row in rows[:5]] == ["training", "waiting", "away", "refused", "late"]
+    assert [row[1] for row in rows[:6]] == ["training", "waiting", "away", "refused", "late", "left out"]
+    assert rows[5][2] == "its changes pull against the others'"
     assert rows[0][3:7] == [now, 7, 9, 60]
     assert (rows[1][7], rows[3][2], rows[4][2], rows[4][9]) == (0.5, "wrong shape", "late", 3)
     assert (rows[4][8], rows[0][8]) == (19, 20)

@@ -135,12 +135,18 @@ def shape_of(name: str, classes: int | None = None) -> Shape:
 
 @pytest.mark.parametrize(
     ("preset", "model", "dense_step"),
-    [("raspberry-pi-4", "conv2", 2.24864), ("android-vm", "resnet18", 25.3356)],
+    [("raspberry-pi-4", "conv2", 2.24864), ("android-vm", "resnet18", 25.3356387)],
 )
 def test_presets_know_the_models_that_the_paper_measured(preset: str, model: str, dense_step: float) -> None:
     device = devices.bind(devices.load(preset), shape_of(model), 20)
     assert device.dense_step_seconds() == pytest.approx(dense_step)
     assert "estimated from FLOPs" not in device.note
+
+
+def test_the_authors_coefficients_of_resnet18_add_up_to_the_sparse_step_that_they_measured() -> None:
+    slopes = devices.bind(devices.load("android-vm"), shape_of("resnet18"), 20).round_time(1, 0.0)
+    assert isinstance(slopes, LinearTime)
+    assert slopes.seconds(shape_of("resnet18").weights | {}) == pytest.approx(27.966371, abs=1e-6)
 
 
 def test_vgg_runs_sparse_even_at_full_size_on_the_pi_as_that_is_cheaper_there() -> None:

@@ -116,3 +116,19 @@ def test_runs_without_a_folder_are_numbered_and_a_comparison_ends_with_a_table(
         "digits-compare",
         "digits-compare-2",
     }
+
+
+def test_a_run_is_resumed_only_while_its_own_code_is_the_same(home, tmp_path) -> None:
+    folder, module = home
+    out = tmp_path / "run"
+    words = ["run", "digits", *SMALL, f"training.loss={module}:loss", "--out", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    (folder / "apart.py").write_text("unrelated = 1\n")
+    more = [*words, "--resume", "run.rounds=3"]
+    assert CliRunner().invoke(app, more).exit_code == 0
+    kept = {path: path.read_bytes() for path in out.glob("[!.]*") if path.is_file()}
+    next(folder.glob("*parts.py")).write_text("def factor():\n    return 2.0\n")
+    refused = CliRunner().invoke(app, [*more, "run.rounds=4"]).exception
+    assert isinstance(refused, PruneFLError)
+    assert str(refused).startswith(f"{module}:loss has changed since the run in {out}: ")
+    assert kept == {path: path.read_bytes() for path in out.glob("[!.]*") if path.is_file()}

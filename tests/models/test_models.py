@@ -220,3 +220,13 @@ def test_the_authors_first_weights_are_wide_in_fully_connected_layers_and_torchs
     # uniform: the bound over √3; torch's is 1/√inputs, theirs √(6/outputs)
     expected = [(1 / 25) ** 0.5, (1 / 800) ** 0.5, (6 / 2048) ** 0.5, (6 / 62) ** 0.5]
     assert spread == pytest.approx([bound / 3**0.5 for bound in expected], rel=0.05)
+
+
+def test_the_authors_last_layer_of_vgg_is_drawn_for_a_leaky_rectifier() -> None:
+    config = small_config(model={"name": "vgg11", "init": "authors"})
+    linear = [p for p in models.build_configured(config, 10, (3, 32, 32)).parameters() if p.dim() == 2]
+    # √(6 / ((1 + a²) · outputs)): a = 0, and 1.5 in the last
+    expected = [(6 / 512) ** 0.5, (6 / 512) ** 0.5, (6 / 3.25 / 10) ** 0.5]
+    assert [float(p.detach().std()) for p in linear] == pytest.approx(
+        [b / 3**0.5 for b in expected], rel=0.05
+    )

@@ -44,7 +44,9 @@ def test_every_row_has_the_loss_before_and_after(run: RecordedRun) -> None:
 
 def test_layers_have_the_time_and_the_price_of_their_last_cut(run: RecordedRun) -> None:
     for row, (layer, size) in zip(layers_table(run).rows, run.header["layers"].items(), strict=True):
-        assert row[0] == layer.removesuffix(".weight")
+        shape = run.header["shapes"][layer]
+        kind = "Conv2d" if len(shape) == 4 else "Linear"
+        assert row[0] == f"{layer.removesuffix('.weight')}, {kind} {'×'.join(map(str, shape))}"
         assert row[2] == f"{100 * run.rounds[-1]['live'][layer] / size:.1f}"
         cuts = [
             (record["round"], record["reconfiguration"]["layers"][layer])

@@ -169,6 +169,8 @@ def test_best_is_only_who_is_finished_and_reached_the_target_with_every_seed(tmp
     assert [v.label for v in found.variants] == ["PruneFL", "SNIP", "SynFlow (unfinished)"]
     target = target_tables(found, [0.7])[0]
     assert [row[1] for row in target.rows] == ["3 of 3", "1 of 3", "1 of 1"]
+    # a mean over lucky seeds is none
+    assert target.rows[1][2:] == ("–",) * 4
     assert target.best == {(0, place) for place in (2, 3, 4, 5)}
     assert summary_table(found).best == {(0, 2)}
     assert target_tables(found, [0.85])[0].best == frozenset()

@@ -12,8 +12,9 @@ from prunefl.report.curves import size_figure
 from prunefl.report.draw import draw
 from prunefl.report.palette import colours
 from prunefl.report.runs import find_runs, read_run
+from prunefl.report.statistics import estimate, signed
 from prunefl.report.study import study
-from prunefl.report.tables import target_tables
+from prunefl.report.tables import summary_table, target_tables
 from prunefl.report.write import Written
 from prunefl.runs.api import train
 from synthetic import LAYERS, TOTAL, accuracies, rows, write_run
@@ -59,15 +60,39 @@ def test_final_accuracy_is_the_delivered_models_and_an_average_is_called_one(
 ) -> None:
     ends = [accuracies(comparison / "prunefl" / f"seed-{seed}") for seed in (0, 1)]
     found = next(row for row in table(written, "summary") if row["Method"] == "PruneFL")
-    for name, values in (
-        ("Final accuracy (%)", [end[-1] for end in ends]),
-        ("Average over the last tenth of evaluations (%)", [end[-1] for end in ends]),
-    ):
+    tenth = -(-len(ends[0]) // 10)
+    means = [sum(end[-tenth:]) / tenth for end in ends]
+    columns = [("Final accuracy (%)", [end[-1] for end in ends])]
+    columns += [("Average over the last tenth of evaluations (%)", means)] if tenth > 1 else []
+    for name, values in columns:
         assert float(found[name]) == pytest.approx(sum(values) / 2, abs=0.006)
         # two seeds: their range, never an interval
         assert float(found[f"{name}, lowest"]) == pytest.approx(min(values), abs=0.006)
         assert float(found[f"{name}, highest"]) == pytest.approx(max(values), abs=0.006)
         assert f"{name} ±" not in found
+
+
+@pytest.mark.parametrize(("rounds", "has_average"), [(100, False), (110, True)])
+def test_one_evaluation_is_not_called_an_average(tmp_path: Path, rounds: int, has_average: bool) -> None:
+    folder = write_run(tmp_path / "a", "snip", 0, rounds=rounds)
+    found = summary_table(study(find_runs([tmp_path])[0]))
+    assert ("Average over the last tenth of evaluations (%)" in found.columns) == has_average
+    if has_average:
+        last = accuracies(folder)[-2:]
+        assert found.rows[0][3] == f"{sum(last) / 2:.2f}"
+
+
+def test_a_difference_to_conventional_federated_learning_is_taken_seed_by_seed(tmp_path: Path) -> None:
+    for seed in range(3):
+        for method in ("conventional", "snip"):
+            write_run(tmp_path / method / str(seed), method, seed, rounds=100)
+    runs, _ = find_runs([tmp_path])
+    ends = {(run.method, run.seed): 100 * (run.delivered or 0) for run in runs}
+    found = summary_table(study(runs))
+    place = found.columns.index("Less Conventional FL, by seed (%)")
+    cells = {row[0]: row[place] for row in found.rows}
+    expected = estimate([ends["snip", seed] - ends["conventional", seed] for seed in range(3)])
+    assert cells == {"SNIP": signed(expected), "Conventional FL": "–"}
 
 
 def test_an_interval_that_says_nothing_is_not_printed(tmp_path: Path) -> None:

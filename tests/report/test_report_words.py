@@ -174,6 +174,13 @@ def test_the_page_begins_with_who_won_by_how_much(comparison: Path) -> None:
     words = verdict_of(told, [0.5])
     assert words.startswith("SNIP reaches 50 % accuracy first, ")
     assert f"{mean:.1f} times ({min(ratios):.1f} to {max(ratios):.1f}) sooner than Conventional FL" in words
+    ends = {
+        method: [accuracies(comparison / method / f"seed-{seed}")[-1] for seed in (0, 1)] for method in cost
+    }
+    assert f"and ends at {sum(ends['snip']) / 2:.4g} % accuracy with " in words
+    assert words.endswith(
+        f" of the weights (Conventional FL: {sum(ends['conventional']) / 2:.4g} % accuracy)."
+    )
     time = rankings_of(told, [0.5])[1]
     means = {row.label: float(row.value.split(" ")[0]) for row in time.rows}
     assert means["SNIP"] == pytest.approx(sum(c["seconds"] for c in cost["snip"]) / 120, abs=0.06)

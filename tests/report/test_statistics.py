@@ -2,7 +2,15 @@
 
 import pytest
 
-from prunefl.report.statistics import Estimate, estimate, estimate_ratio, r_squared, spoken, t_quantile
+from prunefl.report.statistics import (
+    Estimate,
+    estimate,
+    estimate_ratio,
+    r_squared,
+    signed,
+    spoken,
+    t_quantile,
+)
 
 
 def test_t_quantiles_are_students() -> None:
@@ -27,6 +35,12 @@ def test_an_estimate_is_spoken_as_far_as_it_goes() -> None:
     assert spoken(estimate([-1.0, 0.0, 1.0]), 1) == "0.0 ± 2.5"
     assert spoken(estimate([5.0, 7.0]), 0) == "6 (5–7)"
     assert spoken(estimate([5.0]), 0) == spoken(estimate([5.0, 5.0, 5.0]), 0) == "5"
+
+
+def test_a_difference_has_its_sign_and_its_interval_even_across_zero() -> None:
+    assert signed(estimate([-1.0, 0.0, 2.0]), 1) == "+0.3 ± 3.8"
+    assert signed(estimate([-1.0, 2.0]), 1) == "+0.5 (-1.0–+2.0)"
+    assert signed(estimate([-0.25])) == "-0.25"
 
 
 def test_a_ratio_is_of_each_seed_with_itself() -> None:
