@@ -41,10 +41,10 @@ BASE: dict[str, Any] = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "robust": {"server": {"aggregate": "trimmed_mean", "trim": 0.2}},
+    "robust": {"server": {"aggregate": "trimmed_mean", "trim": 0.2, "max_opposition": 0.15}},
     "one prunes first": {"initial": {"clients": 1}},
     "no bounds": {
-        "server": {"max_change": 0.0, "max_statistic": 0.0},
+        "server": {"max_change": 0.0, "max_opposition": 0.0, "max_statistic": 0.0},
         "training": {"weight_cap": 0.0},
         "initial": {"clients": 1},
     },
