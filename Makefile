@@ -11,7 +11,7 @@ help:
 	@echo "make demo         train the same model pruned and full-size on real digits (under three minutes)"
 	@echo "make test         run all tests"
 	@echo "make test-fast    the quick ones, while you work"
-	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian)"
+	@echo "make test-arm64   build for aarch64 and run what needs no torch under qemu (Debian); TESTS="..." for some"
 	@echo "make browser      install Chromium, where that can be done, for the tests of pages"
 	@echo "make coverage     all tests, and which lines of Python and C++ they did not reach: build/coverage"
 	@echo "make drills       every attack on a federation of real processes (some ten minutes)"
@@ -20,7 +20,7 @@ help:
 	@echo "make format       put Python and C++ into the house's format"
 	@echo "make docs         the site, with warnings as errors: build/site"
 	@echo "make bench        sparse training against dense PyTorch on this machine"
-	@echo "make sanitize     the tests of the C++ modules under AddressSanitizer and UBSan"
+	@echo "make sanitize     the tests of the C++ modules under AddressSanitizer and UBSan; TESTS="..." for some"
 	@echo "make wheel        wheels in dist/: for this machine and, on Debian, for aarch64"
 	@echo "make check-wheel  install the wheel where there is no compiler and use it (Debian, root)"
 	@echo "make clean        remove .venv, build and dist"
@@ -32,7 +32,7 @@ $(VENV)/python:
 
 $(VENV)/installed: $(VENV)/python $(SOURCES)
 	@command -v $${CXX:-c++} >/dev/null || { echo "a C++17 compiler is needed (Debian: apt install g++), or a wheel: docs/install.md"; exit 1; }
-	$(BIN)/pip install --quiet --editable ".[dashboard,demo,flower,images,mlflow,onnx,parquet,tensorboard,wandb,test,lint]"
+	$(BIN)/pip install --quiet --editable ".[dashboard,demo,flower,images,mlflow,onnx,parquet,privacy,tensorboard,wandb,test,lint]"
 	touch $@
 
 demo: $(VENV)/installed
@@ -85,8 +85,7 @@ check-wheel: $(VENV)/installed
 
 format: $(VENV)/installed
 	$(BIN)/ruff format src tests examples benchmarks docs tools
-	$(call extra,format)
-	$(BIN)/clang-format -i $$(git ls-files 'src/*.cpp' 'src/*.hpp' 'src/*.inl')
+	$(BIN)/clang-format -i $(CPP)
 
 tidy: $(VENV)/python
 	$(call extra,tidy)
@@ -95,12 +94,15 @@ tidy: $(VENV)/python
 # pip alone: neither torch nor the package itself is needed here.
 test-arm64: $(VENV)/python
 	$(BIN)/pip install --quiet cmake ninja
-	PATH="$(abspath $(BIN)):$$PATH" tools/arm64/test.sh $(BIN)/python
+	PATH="$(abspath $(BIN)):$$PATH" tools/arm64/test.sh $(BIN)/python $(TESTS)
+
+CPP = $$(git ls-files 'src/*.cpp' 'src/*.hpp' 'src/*.inl')
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check src tests examples benchmarks docs tools
 	$(BIN)/ruff check src tests examples benchmarks docs tools
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
 bench: $(VENV)/installed
 	$(BIN)/prunefl bench step --model conv2 --density 0.1
@@ -108,7 +110,7 @@ bench: $(VENV)/installed
 
 sanitize: $(VENV)/installed
 	$(BIN)/pip install --quiet "nanobind>=2.4" cmake
-	PATH="$(abspath $(BIN)):$$PATH" benchmarks/sanitize.sh $(BIN)/python
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/sanitize.sh $(BIN)/python $(TESTS)
 
 clean:
 	rm -rf $(VENV) build dist

@@ -19,7 +19,7 @@ STYLE = """
   }"""
 
 ROOMS = (
-    "system config core wire data models devices local methods",
+    "system config core wire privacy data models devices local methods",
     "rounds engines runs export measure report experiments commands",
 )
 """In the order of tests/test_imports.py."""

@@ -12,18 +12,39 @@ MODULES = {
     "prunefl.data": "Samples, and who holds them.",
     "prunefl.methods": "What a method of your own inherits, gets and gives.",
     "prunefl.local": "What a method's client half may use.",
+    "prunefl.methods.base": "What a method's answers are made of.",
+    "prunefl.core.masks": "Which weights live.",
+    "prunefl.core.state": "A network's parameters, of which only live ones are held.",
+    "prunefl.models": "The paper's networks.",
+    "prunefl.local.torch_backend": "Sparse layers for a network of torch's.",
+    "prunefl.local.torch_backend.network": "What can be pruned in a network of torch's.",
+    "prunefl.engines.flower.client_app": "A client under Flower's own commands.",
+    "prunefl.engines.flower.server_app": "What a run on Flower's grid is started with.",
+    "prunefl.runs.federation": "A run on Flower's grid.",
     "prunefl.devices": "What a step and a message cost on a device.",
     "prunefl.wire": "States and statistics as bytes.",
     "prunefl.export": "A trained model elsewhere.",
     "prunefl.experiments": "Many runs: comparisons, sweeps, tickets.",
     "prunefl.report": "Pages from what runs recorded.",
 }
-"""Modules whose `__all__` is public, with what each is for."""
+"""Modules with public names, and what each is for."""
+
+NAMES = {
+    "prunefl.methods.base": ["Numbers"],
+    "prunefl.core.masks": ["Masks", "Counts"],
+    "prunefl.core.state": ["SparseState"],
+    "prunefl.local.torch_backend.network": ["prunable_names"],
+    "prunefl.engines.flower.client_app": ["app"],
+    "prunefl.engines.flower.server_app": ["RunOptions"],
+    "prunefl.runs.federation": ["run"],
+}
+"""Which they are, where a module does not say it by `__all__`."""
 
 
 def public_names(module: str) -> list[str]:
     """Return the names that a module gives to users, but for the version."""
-    return [name for name in importlib.import_module(module).__all__ if not name.startswith("__")]
+    names = NAMES[module] if module in NAMES else importlib.import_module(module).__all__
+    return [name for name in names if not name.startswith("__")]
 
 
 def home_of(module: str, name: str) -> str:

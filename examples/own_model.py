@@ -22,7 +22,8 @@ class Residual(nn.Module):
         self.second = nn.Conv2d(width, width, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.second(torch.relu(self.first(x)))
+        out: Tensor = x + self.second(torch.relu(self.first(x)))
+        return out
 
 
 def residual(classes: int, channels: int, width: int = 16) -> nn.Module:

@@ -9,17 +9,18 @@ bare="$here/build/bare"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 command -v debootstrap >/dev/null || apt-get install --quiet=2 --yes --no-install-recommends debootstrap
 [ -e "$bare/usr/bin/python3" ] ||
-    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$suite" "$bare" http://deb.debian.org/debian
+    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates,libgomp1 "$suite" "$bare" http://deb.debian.org/debian
 
-wheel=$(ls "$dist"/prunefl-*-"$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')"-*x86_64.whl)
+# the newest, where several versions were built
+wheel=$(ls -t "$dist"/prunefl-*-"$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')"-*x86_64.whl | head -n 1)
+rm -rf "$bare"/wheels/prunefl-* "$bare/venv" "$bare/venv-client" "$bare/try"
 "$python" -m pip download --quiet --dest "$bare/wheels" "$wheel[demo,flower]"
 
-rm -rf "$bare/venv" "$bare/try"
 mkdir -p "$bare/try"
 cp "$here/tools/check-wheel-inside.sh" "$bare/try/"
 chroot "$bare" /bin/sh /try/check-wheel-inside.sh
 
-arm=$(ls "$dist"/prunefl-*aarch64.whl 2>/dev/null || true)
+arm=$(ls -t "$dist"/prunefl-*aarch64.whl 2>/dev/null | head -n 1)
 [ -n "$arm" ] || exit 0
 rm -rf "$here/build/arm64/check"
 "$python" -m zipfile --extract "$arm" "$here/build/arm64/check"

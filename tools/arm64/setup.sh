@@ -58,5 +58,5 @@ version=$("$at/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info
 # Packages are chosen by the machine's own pip, which is quicker than an emulated one.
 "$host_python" -m pip install --quiet --disable-pip-version-check --target "$at/venv/lib/python$version/site-packages" \
     --python-version "$version" --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 --only-binary=:all: \
-    numpy safetensors typer rich pytest hypothesis pip scikit-build-core nanobind
+    numpy safetensors typer rich pytest hypothesis pip scikit-build-core nanobind setuptools-scm
 touch "$at/ready"

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from prunefl import config as settings
 from prunefl.config import Config
+from prunefl.engines.flower.server_app import RunOptions
 from prunefl.runs.federation import run
 
 app = ServerApp()
@@ -18,10 +19,11 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run all rounds on the grid and leave a run's folder; {} because simulated nodes have no keys."""
-    out = Path.home() / str(context.run_config["out"])
-    folder = out / time.strftime("%Y-%m-%d-%H%M%S")
-    run(grid, config_of(context.run_config), folder, {}, resume=False)
+    """Run all rounds on the grid and leave a run's folder; nodes of Flower's own have no keys of prunefl's."""
+    folder = Path.home() / str(context.run_config["out"]) / time.strftime("%Y-%m-%d-%H%M%S")
+    # the config is given as it is: no file is read
+    options = RunOptions(folder / "config.toml", folder, nodes={}, keys=None, resume=False)
+    run(grid, config_of(context.run_config), options)
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
