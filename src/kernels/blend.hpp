@@ -95,34 +95,37 @@ INLINE void gate_row(const float* __restrict y, const float* __restrict dy, floa
     for (ptrdiff_t i = 0; i < length; i++) g[i] = between(y[i], 0.f, 0.f, most_, 0.f, dy[i]);
 }
 
-INLINE float row_sum(const float* x, ptrdiff_t length) {
-    Vec sum{};
+// The sum of a row's terms, of a vector at `i` and of single floats at its end. Several sums at a time: an addition
+// takes longer than a load.
+template <class Terms, class Term>
+INLINE float row_total(ptrdiff_t length, Terms terms, Term term) {
+    constexpr int SETS = 4;
+    Vec sum[SETS] = {};
     ptrdiff_t i = 0;
-    for (; i + LANES <= length; i += LANES) sum += load(x + i);
-    if (i < length) sum += load_first(x + i, static_cast<int>(length - i));
-    return sum_of(sum);
+    for (; i + SETS * LANES <= length; i += SETS * LANES)
+        UNROLL for (int s = 0; s < SETS; s++) sum[s] += terms(i + s * LANES);
+    for (; i + LANES <= length; i += LANES) sum[0] += terms(i);
+    float rest = 0.f;
+    for (; i < length; i++) rest += term(i);
+    return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
+INLINE float row_sum(const float* x, ptrdiff_t length) {
+    return row_total(
+        length, [&](ptrdiff_t i) { return load(x + i); }, [&](ptrdiff_t i) { return x[i]; });
 }
 
 // Σ (x - mean)²
 INLINE float row_spread(const float* x, ptrdiff_t length, float mean) {
-    Vec sum{};
-    ptrdiff_t i = 0;
-    for (; i + LANES <= length; i += LANES) {
-        const Vec d = load(x + i) - mean;
-        sum += d * d;
-    }
-    float rest = 0.f;
-    for (; i < length; i++) rest += (x[i] - mean) * (x[i] - mean);
-    return sum_of(sum) + rest;
+    return row_total(
+        length, [&](ptrdiff_t i) { return (load(x + i) - mean) * (load(x + i) - mean); },
+        [&](ptrdiff_t i) { return (x[i] - mean) * (x[i] - mean); });
 }
 
 INLINE float row_product(const float* x, const float* g, ptrdiff_t length, float mean) {
-    Vec sum{};
-    ptrdiff_t i = 0;
-    for (; i + LANES <= length; i += LANES) sum += (load(x + i) - mean) * load(g + i);
-    float rest = 0.f;
-    for (; i < length; i++) rest += (x[i] - mean) * g[i];
-    return sum_of(sum) + rest;
+    return row_total(
+        length, [&](ptrdiff_t i) { return (load(x + i) - mean) * load(g + i); },
+        [&](ptrdiff_t i) { return (x[i] - mean) * g[i]; });
 }
 
 INLINE void add_to_row(const float* __restrict from, float* __restrict to, ptrdiff_t length) {

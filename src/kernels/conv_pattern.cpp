@@ -18,10 +18,12 @@ constexpr int FEWEST_WEIGHTS = 12;  // of one row and block: fewer do not repay 
 constexpr int USUAL_BATCH = 20;
 constexpr int MOST_BANDS = 8;  // wide dilations have more lines than are worth telling apart
 
-// Channels that are treated together. The order of the weights depends on it, so it cannot depend on the input's size.
-int block_for(int channels, int kernel_h, int kernel_w, double weights_each) {
-    const int across = TILE_FLOATS + (kernel_w - 1) * USUAL_BATCH;
-    const int by_window = WINDOW_BYTES / (4 * across * kernel_h);
+// Channels that are treated together. A tile reads some lines of a plane of `height` x `width` cells, and no more than
+// there are; 0: nobody knows how many. The order of the weights depends on it, so it cannot depend on the batch.
+int block_for(int channels, int kernel_h, int kernel_w, int height, int width, double weights_each) {
+    const int beside = (kernel_w - 1) * USUAL_BATCH, lines = (TILE_FLOATS + beside) * kernel_h;
+    const int64_t plane = static_cast<int64_t>(height) * (width * USUAL_BATCH + beside);
+    const int by_window = WINDOW_BYTES / (4 * static_cast<int>(plane ? std::min<int64_t>(plane, lines) : lines));
     const int by_weights = static_cast<int>(std::ceil(FEWEST_WEIGHTS / std::max(weights_each, 1e-4)));
     return std::clamp(std::max(by_window, by_weights), 1, std::max(1, channels));
 }
@@ -137,7 +139,7 @@ ConvPattern::ConvPattern(const uint8_t* live, const ConvShape& s) : shape_(s) {
 void ConvPattern::cut_forward(const std::vector<int32_t>& rows, const std::vector<int32_t>& positions) {
     const ConvShape& s = shape_;
     const double each = static_cast<double>(rows.size()) / (static_cast<double>(s.out_channels) * s.in_each());
-    const int block = block_for(s.in_each(), s.kernel_h, s.kernel_w, each);
+    const int block = block_for(s.in_each(), s.kernel_h, s.kernel_w, s.height, s.width, each);
     forward_.rows = s.out_channels;
     forward_.blocks = (s.in_each() + block - 1) / block;
     forward_.bands = bands_of(s, line_of);
@@ -154,8 +156,9 @@ void ConvPattern::cut_backward() {
     const int phases = s.stride_h * s.stride_w;
     backward_.rows = s.in_channels * phases;
     const double each = static_cast<double>(size()) / (static_cast<double>(backward_.rows) * s.out_each());
-    const int block = block_for(s.out_each(), (s.kernel_h + s.stride_h - 1) / s.stride_h,
-                                (s.kernel_w + s.stride_w - 1) / s.stride_w, each);
+    const int block =
+        block_for(s.out_each(), (s.kernel_h + s.stride_h - 1) / s.stride_h, (s.kernel_w + s.stride_w - 1) / s.stride_w,
+                  s.height ? s.out_height(s.height) : 0, s.width ? s.out_width(s.width) : 0, each);
     backward_.blocks = (s.out_each() + block - 1) / block;
     backward_.bands = bands_of(s, backward_line);
     cut(backward_, position_.size(), [&](int32_t k) {
@@ -229,7 +232,7 @@ void ConvPattern::place_forward(ConvGeometry& g) const {
     };
     g.forward_offset.resize(position_.size());
     for (size_t k = 0; k < position_.size(); k++) g.forward_offset[k] = offset(row_of_[k] / s.out_each(), position_[k]);
-    g.all_block = block_for(s.in_each(), s.kernel_h, s.kernel_w, s.taps()) * s.taps();
+    g.all_block = block_for(s.in_each(), s.kernel_h, s.kernel_w, g.height, g.width, s.taps()) * s.taps();
     g.all_offset.resize(static_cast<size_t>(s.groups) * s.per_row());
     for (int group = 0; group < s.groups; group++)
         for (int i = 0; i < s.per_row(); i++)

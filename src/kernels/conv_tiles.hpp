@@ -69,15 +69,8 @@ KERNEL void forward_tile(const ForwardRun& run) {
         if (k == end && !first && !relu) continue;
         float* const y = run.y + row * run.y_plane;
         Vec sum[R][V];
-        if (first) {
-            const Vec bias = splat(run.bias ? run.bias[row] : 0.f);
-            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] = bias;
-        } else {
-            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
-                const float* from = y + r * y_row + v * LANES;
-                sum[r][v] = v == V - 1 ? load_first(from, tail) : load(from);
-            }
-        }
+        const Vec start = splat(first && run.bias ? run.bias[row] : 0.f);
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] = start;
         if constexpr (R * V <= 6) {
             // Too few sums to keep the multipliers busy: every other weight has its own.
             Vec other[R][V] = {};
@@ -97,6 +90,11 @@ KERNEL void forward_tile(const ForwardRun& run) {
             UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) sum[r][v] +=
                 w * load(from + r * x_row + v * LANES);
         }
+        // Sums of the blocks before are added last: the multiply-adds need not wait for them.
+        if (!first) UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
+                const float* from = y + r * y_row + v * LANES;
+                sum[r][v] += v == V - 1 ? load_first(from, tail) : load(from);
+            }
         UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) {
             const Vec result = relu ? positive(sum[r][v]) : sum[r][v];
             float* to = y + r * y_row + v * LANES;

@@ -33,7 +33,10 @@ DenseBackward::DenseBackward(const ConvShape& s, const ConvGeometry& g)
 }
 
 // From (output, input, tap) to (input, output, tap of the phase).
-void DenseBackward::reorder(const Phase& phase, const float* weights, float* to) const {
+void DenseBackward::reorder(const Phase& phase, const float* weights, float* to, int threads) const {
+    if (shape_.taps() == 1)
+        return kernels().transpose(weights, shape_.in_channels, to, shape_.out_channels, shape_.out_channels,
+                                   shape_.in_channels, threads);
     const int taps = shape_.taps(), some = static_cast<int>(phase.taps.size());
     for (int in = 0; in < shape_.in_channels; in++)
         for (int out = 0; out < shape_.out_channels; out++) {
@@ -56,7 +59,7 @@ void DenseBackward::run(const float* weights, float* reordered, const float* dy,
                 std::fill_n(planes.data + c * planes.plane, static_cast<ptrdiff_t>(cells_h_) * at.row(), 0.f);
             continue;
         }
-        reorder(phase, weights, reordered);
+        reorder(phase, weights, reordered, threads);
         kernels().dense_forward({shape_.in_channels, per_row, DENSE_BLOCK, phase.offset.data(), reordered}, dy, y_row,
                                 planes, nullptr, false, threads);
     }

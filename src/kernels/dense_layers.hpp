@@ -25,7 +25,7 @@ class DenseBackward {
         std::vector<int> taps;
         std::vector<int32_t> offset;  // output channel by tap
     };
-    void reorder(const Phase& phase, const float* weights, float* to) const;
+    void reorder(const Phase& phase, const float* weights, float* to, int threads) const;
     const ConvShape shape_;
     int cells_h_, length_;
     bool flat_;

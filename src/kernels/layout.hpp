@@ -8,6 +8,14 @@ INLINE float* row_cells(const Layout& at, float* data, int c, int h, int phase_w
     return data + c * at.channel() + (phase * at.stride_w + phase_w) * at.plane() + cell * at.row();
 }
 
+// A pixel's floats, in vectors of which the last may overlap the one before: a call of memcpy takes longer.
+INLINE void copy_pixel(float* to, const float* from, int count) {
+    if (count < LANES) memcpy(to, from, sizeof(float) * count);
+    else
+        for (int n = 0; n < count; n += LANES)
+            store(to + least(n, count - LANES), load(from + least(n, count - LANES)));
+}
+
 // A row in one piece: a pointer into the buffer where it lies so, otherwise a copy in `copy`. What was cropped is zero:
 // a strided convolution leaves out what it does not read, and a gate before it still asks.
 INLINE const float* read_row(const Placed<const float>& from, int c, int h, float* copy) {
@@ -24,7 +32,7 @@ INLINE const float* read_row(const Placed<const float>& from, int c, int h, floa
         const int cell = padded / at.stride_w - at.first_w[phase];
         float* to = copy + static_cast<ptrdiff_t>(w) * at.batch;
         if (cell >= 0 && cell < at.cells_w)
-            memcpy(to, row_cells(at, data, c, h, phase) + cell * at.lanes, sizeof(float) * at.batch);
+            copy_pixel(to, row_cells(at, data, c, h, phase) + cell * at.lanes, at.batch);
         else memset(to, 0, sizeof(float) * at.batch);
     }
     return copy;
@@ -45,7 +53,7 @@ INLINE void close_row(const Placed<float>& to, int c, int h, const float* row, c
         const int padded = w + at.pad_w, cell = padded / at.stride_w;
         if (cell >= at.cells_w) break;
         float* pixel = row_cells(at, to.data, c, h, padded % at.stride_w) + static_cast<ptrdiff_t>(cell) * at.lanes;
-        memcpy(pixel, row + static_cast<ptrdiff_t>(w) * at.batch, sizeof(float) * at.batch);
+        copy_pixel(pixel, row + static_cast<ptrdiff_t>(w) * at.batch, at.batch);
         if (at.lanes > at.batch) memset(pixel + at.batch, 0, sizeof(float) * (at.lanes - at.batch));
     }
 }

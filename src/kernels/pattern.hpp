@@ -37,6 +37,7 @@ struct ConvShape {
     int out_channels, in_channels, groups;
     int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     int pad_top, pad_bottom, pad_left, pad_right;
+    int height = 0, width = 0;  // of the input, where it is known: weights are then cut for it
     int in_each() const { return in_channels / groups; }
     int out_each() const { return out_channels / groups; }
     int taps() const { return kernel_h * kernel_w; }

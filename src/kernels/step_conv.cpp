@@ -206,7 +206,8 @@ class ConvStep : public Step {
 ConvShape conv_shape(const Operation& op, const Plan& plan) {
     const auto& n = op.sizes;
     ConvShape s{};
-    s.in_channels = plan.values[op.inputs[0]].channels, s.groups = n[GROUPS];
+    const Shape& in = plan.values[op.inputs[0]];
+    s.in_channels = in.channels, s.height = in.height, s.width = in.width, s.groups = n[GROUPS];
     s.kernel_h = n[KERNEL_H], s.kernel_w = n[KERNEL_W], s.stride_h = n[STRIDE_H], s.stride_w = n[STRIDE_W];
     s.dilation_h = n[DILATION_H], s.dilation_w = n[DILATION_W];
     s.pad_top = n[TOP], s.pad_bottom = n[BOTTOM], s.pad_left = n[LEFT], s.pad_right = n[RIGHT];

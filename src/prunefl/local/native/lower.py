@@ -41,6 +41,11 @@ OF_ONE_PIXEL = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]
 """The sizes of a convolution that is a linear layer at every pixel."""
 
 
+KERNEL, STRIDE, PADDING = 1, 3, 7
+"""Where a convolution's sizes begin."""
+NO_WINDOW, NO_PADDING = [1, 1], [0, 0]
+
+
 @dataclass(frozen=True)
 class Lowering:
     """What the executor is made with: shapes of values, and operations on them."""
@@ -56,12 +61,27 @@ def lower(plan: Plan) -> Lowering:
     values, operations = [pixels(plan.input_shape)], []
     for group in _groups(plan):
         inputs = [number[value] for value in _inputs(plan, group)]
-        number[group[-1] + 1] = len(values)
         kind, sizes, factors, names = _describe(plan, group)
+        if kind == "conv" and (stride := _thinning(sizes)):
+            channels, height, width = values[inputs[0]]
+            operations.append(
+                ("average_pool", inputs, len(values), [*NO_WINDOW, *stride, *NO_PADDING, 0], [], [])
+            )
+            inputs = [len(values)]
+            values.append((channels, -(-height // stride[0]), -(-width // stride[1])))
+            sizes = [*sizes[:STRIDE], 1, 1, *sizes[STRIDE + 2 :]]
+        number[group[-1] + 1] = len(values)
         tensors = [tensor[name] if name else -1 for name in names]
         operations.append((kind, inputs, len(values), sizes, factors, tensors))
         values.append(pixels(plan.shapes[group[-1] + 1]))
     return Lowering(values, operations)
+
+
+def _thinning(sizes: list[int]) -> list[int]:
+    """Return the stride of a 1x1 convolution, which reads so few pixels that they are taken out first; [] of others."""
+    one_pixel = sizes[KERNEL : KERNEL + 2] == NO_WINDOW and not any(sizes[PADDING : PADDING + 4])
+    stride = sizes[STRIDE : STRIDE + 2]
+    return stride if one_pixel and stride != [1, 1] else []
 
 
 def _groups(plan: Plan) -> list[Group]:
