@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from prunefl import models
+from prunefl.config.networks import NETWORKS
 from prunefl.core.network import Network
 from prunefl.local import choose_backend
 from prunefl.local.torch_backend.network import network_of
@@ -22,6 +24,31 @@ class Forked(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(x.flatten(1) if x.sum() > 0 else -x.flatten(1))  # type: ignore[no-any-return]
+
+
+class Selecting(nn.Module):
+    """Has as many numbers as the samples decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.masked_select(x, x > -1e9).view(-1, 64))  # type: ignore[no-any-return]
+
+
+class Counting(nn.Module):
+    """Goes round as often as there are samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        for _ in range(x.shape[0]):
+            flat = flat + 1
+        return self.out(flat)  # type: ignore[no-any-return]
 
 
 class Tied(nn.Module):
@@ -74,6 +101,8 @@ def test_torch_is_kept_where_it_is_asked_for() -> None:
     [
         (small_network, {"training": {"label_smoothing": 0.1}}, "cross_entropy or onehot_bce"),
         (lambda: network_of(Forked(), (1, 8, 8), 4), {}, "control flow"),
+        (lambda: network_of(Selecting(), (1, 8, 8), 4), {}, "no operation like gt"),
+        (lambda: network_of(Counting(), (1, 8, 8), 4), {}, "cannot be traced"),
         (lambda: network_of(Tied(), (1, 8, 8), 4), {}, "two.weight"),
         (
             lambda: network_of(nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ELU()), (1, 8, 8), 4),
@@ -103,3 +132,17 @@ def test_a_network_of_wide_convolutions_that_stays_whole_is_left_to_torch() -> N
     asked = choose_backend(wide(), small_config(run={"backend": "native"}), prunes=False)
     assert asked.network.plan is not None
     assert choose_backend(small_network(), small_config(), prunes=False).network.plan is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("vgg11", "torch"), ("resnet18", "torch"), ("lenet300100", "native"), ("mobilenetv3_small", "native")],
+)
+def test_of_the_papers_networks_those_that_dense_torch_trains_faster_are_left_to_it(
+    name: str, backend: str
+) -> None:
+    known = NETWORKS[name]
+    module = models.build(name, classes=known.classes, input_shape=known.input_shape, seed=0)
+    network = network_of(module, known.input_shape, known.classes)
+    assert choose_backend(network, small_config(), prunes=False).config.run.backend == backend
+    assert choose_backend(network, small_config(), prunes=True).config.run.backend == "native"

@@ -15,6 +15,7 @@ from prunefl.core.state import SparseState
 from prunefl.local import Sums
 from prunefl.local.native import decode_plan, encode_plan
 from prunefl.local.native.backend import NativeBackend
+from prunefl.local.native.lower import lower
 from prunefl.local.torch_backend.backend import module_with
 from prunefl.local.torch_backend.compile import compile_plan
 from prunefl.local.torch_backend.network import network_of
@@ -131,6 +132,41 @@ def test_what_a_strided_convolution_leaves_out_is_there_for_others(density: floa
     network = network_of(module, (4, 7, 12), 5, exclude=())
     state, source = pruned(network, density, seed=0), np.random.default_rng(0)
     batches = [(source.standard_normal((18, 4, 7, 12), np.float32), source.integers(0, 5, 18))]
+    backend = native(network)
+    backend.load(state)
+    expected, _ = gradient_densely(module, state, batches)
+    assert_close(backend.gradient(batches, list(network.template.parameters)), expected, rtol=2e-3, atol=3e-5)
+
+
+class Shortcut(torch.nn.Module):
+    """A residual block that halves its planes, one of whose ways reads a quarter of the pixels."""
+
+    def __init__(self, stride: tuple[int, int]) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 9, 3, padding=1)
+        self.main = torch.nn.Conv2d(9, 11, 3, stride, padding=1)
+        self.short = torch.nn.Conv2d(9, 11, 1, stride)
+        self.out = torch.nn.LazyLinear(5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x))
+        return self.out(torch.relu(self.main(x) + self.short(x)).flatten(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("density", [0.3, 1.0])
+@pytest.mark.parametrize("stride", [(2, 2), (1, 3), (3, 1)])
+def test_a_strided_shortcut_takes_its_pixels_out_first(
+    stride: tuple[int, int], density: float, seed: int
+) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = Shortcut(stride)
+        module(torch.zeros(1, 3, 7, 10))
+    network = network_of(module, (3, 7, 10), 5, exclude=())
+    state, source = pruned(network, density, seed), np.random.default_rng(seed)
+    batches = [(source.standard_normal((20, 3, 7, 10), np.float32), source.integers(0, 5, 20))]
+    plan = compile_plan(module, network.template, network.input_shape)
+    assert [kind for kind, *_ in lower(plan).operations].count("average_pool") == 1
     backend = native(network)
     backend.load(state)
     expected, _ = gradient_densely(module, state, batches)

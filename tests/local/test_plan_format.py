@@ -58,6 +58,9 @@ WRONG: dict[str, tuple[list[Any], Any]] = {
     "smaller than the kernel": (["input"], [1, 1, 1]),
     "a name, a shape and": (["tensors", 0, 2], "pickled"),
     "1 or 3 dimensions": (["input"], [1, 8]),
+    "whole numbers": (["input"], [1, None, 8]),
+    "-1, 8.*sides must be 1 to": (["input"], [1, -1, 8]),
+    "5.weight is used 2 times": (["operations", 8, "weight"], "5.weight"),
     "must be trained": (["tensors", 0, 2], "buffer"),
     "must not be prunable": (["tensors", 1, 2], "pruned"),
 }
