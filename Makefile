@@ -53,7 +53,7 @@ test: $(VENV)/installed browser
 	$(BIN)/python -m pytest -n $(JOBS)
 
 drills: $(VENV)/installed
-	PRUNEFL_DRILLS=1 $(BIN)/python -m pytest tests/integration/test_drills.py
+	PRUNEFL_DRILLS=1 $(BIN)/python -m pytest tests/integration/test_drills.py tests/integration/test_drills_load.py
 
 test-fast: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(JOBS) -m fast

@@ -106,6 +106,26 @@ def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):
     assert len(read_records(out / "records.jsonl")) == before
 
 
+def test_a_second_ctrl_c_ends_initial_pruning_too(tmp_path):
+    out = tmp_path / "r"
+    endless = ["initial.max_passes=1000000", "initial.start_factor=1000", "run.backend=torch"]
+    command = [sys.executable, "-m", "prunefl", "run", *QUICK, *endless, "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 60
+        while not (out / "records.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(child.pid, signal.SIGINT)
+        assert "or after initial pruning (Ctrl-C again: at once)" in read_until(child.stderr, "stopping")
+        os.kill(child.pid, signal.SIGINT)
+        child.communicate(timeout=60)
+    assert child.returncode == 130
+
+
+def read_until(lines, word):
+    """Return the first line with this word in it."""
+    return next(line for line in lines if word in line)
+
+
 def test_a_finished_run_goes_on_to_more_rounds(tmp_path):
     prunefl("run", *QUICK, "--out", tmp_path / "r")
     done = prunefl("run", "--out", tmp_path / "r", "--resume", "run.rounds=7")

@@ -71,6 +71,14 @@ def test_a_misspelt_name_is_answered_by_the_likeliest(words: list[str], meant: s
     assert meant in " ".join(refused(*words, *out).replace("│", "").split())
 
 
+def test_a_misspelt_config_file_is_answered_by_the_one_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").touch()
+    answer = refused("run", tmp_path / "mine.tml")
+    assert answer.endswith(
+        f"mine.tml: neither a config file nor a preset (did you mean '{tmp_path}/mine.toml'?)"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "meant"), [(["runn"], "run"), (["data", "chek"], "check"), (["run", "--otu"], "--out")]
 )

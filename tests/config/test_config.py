@@ -67,6 +67,10 @@ def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
             {"training": {"schedule": "cosine", "decay": 0.5}},
             r"^training.decay=0.5 has no effect with training.schedule='cosine'$",
         ),
+        (
+            {"training": {"local_steps": 3, "local_epochs": 2}},
+            r"^training.local_steps=3 has no effect with training.local_epochs=2: leave one of them out$",
+        ),
         ({"training": {"final_rate": 0.5}}, r"^training.final_rate=0.5 needs training.schedule='cosine'$"),
         ({"training": {"warmup_rounds": 300}}, r"^training.warmup_rounds=300, must be < run.rounds=300$"),
         ({"importance": {"window": 0}}, r'^importance.window=0, must be "all" or a number of rounds'),

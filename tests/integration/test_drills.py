@@ -1,6 +1,6 @@
 """Attacks on a federation of real processes: by members, by strangers, by clients that lie, by a greedy server.
 
-The first runs with all tests; `make drills` runs the whole.
+The first runs with all tests; `make drills` runs the whole, and those of test_drills_load.py.
 """
 
 import os
@@ -8,7 +8,6 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import httpx
 import pytest
@@ -20,68 +19,15 @@ from attackers import (
     lie,
     memory,
     poison,
-    rush,
     send_endless_header,
 )
+from drilled import config, drill, finish, go_on, start, took_part
 from realm import Forger, Realm, realm
 
 from prunefl.engines.flower import key_files, keys, sockets
 from prunefl.engines.flower.envelope import Envelope, seal, unseal
 from prunefl.engines.flower.join import socket_path
 from prunefl.engines.flower.signing import sign_message, unpack_signed
-
-drill = pytest.mark.skipif("PRUNEFL_DRILLS" not in os.environ, reason="a long drill: make drills")
-
-CONFIG = """
-[run]
-rounds = {rounds}
-eval_every = 2
-workers = 1
-[data]
-name = "digits"
-partition = "iid"
-clients = 3
-[model]
-name = "lenet300100"
-[training]
-local_steps = 2
-learning_rate = 0.1
-[pruning]
-interval = 3
-[initial]
-samples = 60
-interval = 2
-max_passes = 8
-{initial}
-[server]
-quorum = 0.6
-deadline = {deadline}
-{server}
-"""
-
-
-def config(rounds: int = 500, deadline: int = 20, initial: str = "", server: str = "") -> str:
-    return CONFIG.format(rounds=rounds, deadline=deadline, initial=initial, server=server)
-
-
-def start(town: Realm, rounds: int = 2) -> None:
-    town.start_server()
-    for client in range(3):
-        town.start_client(client)
-    town.wait(f"round {rounds}", lambda: town.round() >= rounds, 240)
-
-
-def go_on(town: Realm, rounds: int = 2) -> list[dict]:
-    """Return the records of the next rounds."""
-    mark = town.round()
-    town.wait(f"{rounds} more rounds", lambda: town.round() >= mark + rounds, 120)
-    return [record for record in town.rounds() if record["round"] > mark]
-
-
-def finish(town: Realm) -> list[dict]:
-    town.wait("the run's end", lambda: town.processes["server"].poll() is not None, 300)
-    assert town.processes["server"].returncode == 0, town.said("server")
-    return town.rounds()
 
 
 def tell(town: Realm, client: int, data: bytes) -> Envelope:
@@ -159,10 +105,6 @@ def work_of(forger: Forger) -> dict:
     return [order.values["work"] for order in orders if order.kind == "order"][-1]
 
 
-def took_part(records: list[dict], client: int) -> bool:
-    return any(str(client) not in record["refused"] for record in records)
-
-
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     """Return the records of a run in which nobody lies."""
@@ -225,19 +167,6 @@ def test_who_hangs_while_it_prunes_first_is_passed_over(tmp_path):
 
 
 @drill
-def test_a_member_cannot_fill_the_servers_memory(tmp_path):
-    with realm(tmp_path / "r", config()) as town:
-        start(town)
-        before = memory(town)
-        with Insider(town, 2) as insider:
-            for number in range(300):
-                with pytest.raises(httpx.HTTPStatusError, match="403"):
-                    insider.push_object(f"{number:064d}", os.urandom(4 << 20))
-        assert memory(town) - before < 100 << 20
-        assert took_part(go_on(town), 0)
-
-
-@drill
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
@@ -268,57 +197,3 @@ def test_a_revoked_client_is_out_within_seconds(tmp_path):
         town.wait("its end", lambda: "client 2: its key was revoked" in town.said("server"), 30)
         go_on(town, 2)
         assert all("2" in record["refused"] or 2 not in record["clients"] for record in go_on(town, 2))
-
-
-@drill
-def test_two_thousand_connections_cost_little_time_and_memory(tmp_path):
-    with realm(tmp_path / "r", config(rounds=5000)) as town:
-        start(town, 4)
-        calm = go_on(town, 20)
-        before = memory(town)
-        mark, flood, most = town.round(), Flood(town, 2000, a_second=100, threads=16), 0
-        while not flood.is_over:
-            most = max(most, memory(town))
-            time.sleep(0.5)
-        attacked = [record for record in town.rounds() if record["round"] > mark]
-        flood.close()
-        describe(f"{flood.opened} connections, 100 a second", calm, attacked, most - before)
-        assert most - before < 100 << 20
-        assert attacked
-        assert all(took_part(attacked, client) for client in range(3))
-
-
-@drill
-def test_two_thousand_connections_at_once_cost_little_time_and_memory(tmp_path):
-    with realm(tmp_path / "r", config(rounds=5000)) as town:
-        start(town, 4)
-        calm = go_on(town, 20)
-        before = memory(town)
-        mark, most, lines = town.round(), 0, []
-        # all that there are, again and again: those of strangers are ended after some seconds
-        for _ in range(5):
-            for line in lines:
-                line.close()
-            lines = rush(town, 2000)
-            until = time.monotonic() + 4
-            while time.monotonic() < until:
-                most = max(most, memory(town))
-                time.sleep(0.5)
-        attacked = [record for record in town.rounds() if record["round"] > mark]
-        for line in lines:
-            line.close()
-        describe("5 times 2000 connections at once", calm, attacked, most - before)
-        assert most - before < 100 << 20
-        assert attacked
-        assert all(took_part(attacked, client) for client in range(3))
-        assert took_part(go_on(town), 0)
-
-
-def describe(what: str, calm: list[dict], attacked: list[dict], more: int) -> None:
-    """Print what an attack costs."""
-    seconds = [[record["wall_seconds"] for record in records] for records in (calm, attacked)]
-    print(
-        f"\n{what}: {median(seconds[0]):.2f} s a round, {median(seconds[1]):.2f} s attacked "
-        f"(median of {len(attacked)}, longest {max(seconds[1]):.2f} s, before {max(seconds[0]):.2f} s), "
-        f"{more / 1e6:.0f} MB more"
-    )

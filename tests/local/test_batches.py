@@ -67,7 +67,7 @@ def test_no_batch_of_initial_pruning_is_a_single_sample() -> None:
     ("samples", "sizes"), [(60, [20, 20, 20]), (50, [20, 20, 10]), (41, [20, 21]), (7, [7])]
 )
 def test_an_epoch_is_every_sample_once_and_no_batch_of_one(samples: int, sizes: list[int]) -> None:
-    config = small_config(training={"local_epochs": 2})
+    config = small_config(training={"local_epochs": 2, "local_steps": 5})
     inputs = np.arange(samples, dtype=np.float32)
     drawn = draw_batches(data.Tensors(inputs, np.zeros(samples, np.int64)), 1, 0, config)
     assert [len(labels) for _, labels in drawn] == 2 * sizes

@@ -35,7 +35,13 @@ VARIANTS = {
     "moments kept at clients and at the server": {
         "optimiser": {"name": "adam", "keep": True},
         "server_optimiser": {"name": "fedyogi", "rate": 0.1},
-        "training": {"learning_rate": 0.01, "participants": 2, "local_epochs": 1, "warmup_rounds": 3},
+        "training": {
+            "learning_rate": 0.01,
+            "participants": 2,
+            "local_steps": 5,
+            "local_epochs": 1,
+            "warmup_rounds": 3,
+        },
     },
 }
 

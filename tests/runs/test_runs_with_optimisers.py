@@ -47,7 +47,7 @@ def test_a_client_begins_anew_in_every_round_unless_it_keeps_its_moments() -> No
 def test_epochs_are_charged_by_each_clients_samples() -> None:
     """60, 67, 74 and 81 samples in batches of 20 are 3, 4, 4 and 4 steps (81 = 20 + 20 + 20 + 21)."""
     plain = go(run={"method": "conventional", "rounds": 1}, training={"local_steps": 1})
-    epochs = go(run={"method": "conventional", "rounds": 1}, training={"local_epochs": 2})
+    epochs = go(run={"method": "conventional", "rounds": 1}, training={"local_epochs": 2, "local_steps": 5})
     assert epochs.records[1]["flops"] == pytest.approx(plain.records[1]["flops"] * 2 * (3 + 4 + 4 + 4) / 4)
     # the round waits for those with most samples
     assert epochs.records[1]["seconds"]["compute"] == pytest.approx(

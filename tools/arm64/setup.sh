@@ -56,7 +56,7 @@ echo "home = $root/usr/bin" >"$at/venv/pyvenv.cfg"
 version=$("$at/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
 # Packages are chosen by the machine's own pip, which is quicker than an emulated one.
-"$host_python" -m pip install --quiet --disable-pip-version-check --target "$at/venv/lib/python$version/site-packages" \
+"$host_python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --target "$at/venv/lib/python$version/site-packages" \
     --python-version "$version" --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 --only-binary=:all: \
     numpy safetensors typer rich pytest hypothesis pip scikit-build-core nanobind setuptools-scm
 touch "$at/ready"

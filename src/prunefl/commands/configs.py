@@ -125,10 +125,10 @@ def _file_of(source: str, resumed: Path | None) -> Path:
         return preset(source)
     if Path(source).exists():
         return Path(source)
-    raise PruneFLError(
-        f"{source}: neither a config file nor a preset; presets: {', '.join(preset_names())}"
-        f"{did_you_mean(source, preset_names())}"
-    )
+    beside = [str(path) for path in Path(source).parent.glob("*.toml")]
+    near = did_you_mean(source, [*preset_names(), *beside])
+    presets = near or f"; presets: {', '.join(preset_names())}"
+    raise PruneFLError(f"{source}: neither a config file nor a preset{presets}")
 
 
 def _folder() -> Traversable:

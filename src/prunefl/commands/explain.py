@@ -36,7 +36,8 @@ def explain(
         raise PruneFLError(f"{run}: has no round to explain yet: {'; '.join(found.notes)}")
     if not explained(found):
         raise PruneFLError(
-            f"{run}: its records hold no reconfiguration to explain; PruneFL's methods write them from version 0.2 on"
+            f"{run}: there is no reconfiguration to explain in its {len(found.rounds)} rounds: "
+            "PruneFL's methods have one every pruning.interval rounds"
         )
     screen = Console()
     console = screen if screen.is_terminal else Console(width=160)

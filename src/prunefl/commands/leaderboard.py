@@ -57,13 +57,19 @@ def table(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE|DIR...", help="result files, or folders of them")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="the page to write, Markdown")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="the page to write, Markdown; without it, it is printed"),
+    ] = None,
 ) -> None:
-    """Write the leaderboard: a table a task, made of result files."""
+    """Make the leaderboard: a table a task, made of result files."""
     from prunefl.report.leaderboard import find_results, write_leaderboard
     from prunefl.system.files import write_atomically
 
     results = find_results(files)
     page = write_leaderboard(results, f"prunefl leaderboard table {' '.join(map(str, files))}")
+    if out is None:
+        typer.echo(page, nl=False)
+        return
     write_atomically(out, page.encode())
     typer.echo(f"{out}: {len(results)} results")

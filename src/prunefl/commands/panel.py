@@ -81,10 +81,11 @@ class Panel(Screen):
 
     def show_begin(self, cut: str, done: int) -> None:
         super().show_begin(cut, done)
-        self.live.start()
+        if done < self.config.run.rounds:
+            self.live.start()
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(line, highlight=False, markup=False)
 
     def show_pass(self, done: int, most: int, density: float) -> None:
         self.bar.update(self.task, completed=done, total=most)

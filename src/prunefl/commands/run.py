@@ -93,7 +93,9 @@ def stop_on_interrupt() -> Iterator[Any]:
     def once(signum: int, frame: Any) -> None:
         event.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("\nstopping after this round (Ctrl-C again: at once)", file=sys.stderr)
+        print(
+            "\nstopping after this round, or after initial pruning (Ctrl-C again: at once)", file=sys.stderr
+        )
 
     before = signal.signal(signal.SIGINT, once)
     try:

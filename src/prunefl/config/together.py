@@ -51,6 +51,11 @@ def _check_rates(config: "Config") -> None:
     training = config.training
     if training.local_epochs and config.time.refit:
         raise PruneFLError("time.refit=true needs equal steps at all clients, must be without local_epochs")
+    if training.local_epochs and training.local_steps != type(training).local_steps:
+        raise PruneFLError(
+            f"training.local_steps={training.local_steps} has no effect with "
+            f"training.local_epochs={training.local_epochs}: leave one of them out"
+        )
     if training.schedule == "cosine" and training.decay != 1.0:
         raise PruneFLError(f"training.decay={training.decay} has no effect with training.schedule='cosine'")
     if training.schedule != "cosine" and training.final_rate:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +31,7 @@ class Simulator:
         self, setup: Setup, clients: Sequence[Samples], folder: Path, on_pass: OnPass | None = None
     ) -> None:
         self._setup, self._clients, self._on_pass = setup, clients, on_pass
+        self._left = False
         self._states = StateFiles(folder)
         self._last_files: set[str] = set()
         self._follow = _SecureClients(setup) if setup.config.privacy.secure else _follow_openly
@@ -60,8 +61,7 @@ class Simulator:
     def _handle(self, number: int, order: Order, state: ServerState) -> Reply:
         backend, setup = self._backends.get(), self._setup
         client = Client(number, self._clients[number], setup.network, backend, setup.method, setup.config)
-        if self._on_pass is not None:
-            client = replace(client, on_pass=self._on_pass)
+        client = replace(client, on_pass=self._show_pass)
         try:
             before = self._states.load(number, state)
             reply, after = self._follow(order, client, before)
@@ -70,6 +70,12 @@ class Simulator:
         if after is not before:
             self._states.save(number, order.round, after)
         return reply
+
+    def _show_pass(self, done: int, most: int, density: float) -> None:
+        if self._left:
+            raise CancelledError  # nobody waits for the other passes, which may take hours
+        if self._on_pass is not None:
+            self._on_pass(done, most, density)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the clients' states as a checkpoint remembers them; files that none speaks of go."""
@@ -106,6 +112,7 @@ class Simulator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._left = True
         self._pool.shutdown(cancel_futures=True)
         self._undo.close()
 

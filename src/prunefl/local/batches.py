@@ -24,7 +24,8 @@ def with_steps(config: Config, num_samples: int) -> Config:
     """Return the config of one client: training.local_steps are those that it really trains in a round."""
     if not config.training.local_epochs:
         return config
-    return replace(config, training=replace(config.training, local_steps=count_steps(num_samples, config)))
+    steps = count_steps(num_samples, config)
+    return replace(config, training=replace(config.training, local_steps=steps, local_epochs=0))
 
 
 def draw_batches(samples: Samples, round: int, client: int, config: Config) -> list[Batch]:
