@@ -130,6 +130,15 @@ def test_the_commands_of_the_containers_exist() -> None:
         assert {word for word in words.split(", ") if word.startswith("--")} <= options
 
 
+def test_torch_is_installed_in_the_range_that_was_tested() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (below,) = {entry.rpartition(",")[2] for entry in extras["full"] if entry.startswith("torch")}
+    for place in ("docs/install.md", "deploy/Dockerfile", ".github/workflows/release.yml"):
+        text = (ROOT / place).read_text()
+        # without a bound the newest comes, and is replaced by one with CUDA when prunefl is installed
+        assert text.count("download.pytorch.org") == text.count(f"'torch{below}'"), place
+
+
 def anchors(path: Path) -> set[str]:
     """Return the anchors of a page's headings, as hosts of repositories and mkdocs make them."""
     text = BLOCK.sub("", path.read_text())

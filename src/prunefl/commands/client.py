@@ -84,6 +84,8 @@ def client(
         )
     if keys is not None and insecure:
         raise PruneFLError("--insecure uses no keys; give either --keys or --insecure")
+    if keys is not None and not keys.is_dir():
+        raise PruneFLError(f"--keys {keys}, no such folder: it must be this client's, made by `prunefl keys`")
     if personal_steps < 0:
         raise PruneFLError(f"--personal-steps {personal_steps}, must be >= 0")
     if bool(personal_steps) != (out is not None):

@@ -71,8 +71,9 @@ def test_an_address_that_is_none_is_named(address, folder, tmp_path):
 
 def test_missing_keys_are_named_with_the_command_that_makes_them(tmp_path):
     assert "cannot read the certificate" in complaint("server", "digits", "--keys", str(tmp_path))
-    given = ["--keys", str(tmp_path / "none"), "--state", str(tmp_path / "s")]
-    assert "cannot read the node key" in complaint("client", "--server", "h:1", "--client", "0", *given)
+    client = ["client", "--server", "h:1", "--state", str(tmp_path / "s"), "--keys"]
+    assert "cannot read the node key" in complaint(*client, str(tmp_path), "--client", "0")
+    assert "no such folder: it must be this client's, made by `prunefl keys`" in complaint(*client, "none")
 
 
 def test_two_clients_cannot_share_a_state(tmp_path):
