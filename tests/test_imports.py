@@ -44,7 +44,7 @@ HOMES = {
     "PIL": ("data",),
     "pyarrow": ("data",),
     "cryptography": ("engines/flower", "privacy"),
-    "Crypto": ("privacy",),
+    "shamirs": ("privacy",),
     "httpx": ("engines/flower",),
     "fastapi": ("dashboard",),
     "uvicorn": ("dashboard", "engines/flower"),

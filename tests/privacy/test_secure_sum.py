@@ -48,9 +48,15 @@ def test_the_sum_is_the_weighted_sum_of_the_living_within_the_step_of_the_grid(d
     check_sum(*drawn)
 
 
-def test_sixty_clients_that_all_mask_with_each_other_lose_six_at_each_step(seed: int) -> None:
-    gone = {client: STEPS[client % 3] for client in range(7, 25)}
-    check_sum(list(range(60)), gone, 32, seed)
+@settings(deadline=None, max_examples=8)
+@given(rounds(100))
+def test_the_same_of_up_to_a_hundred_that_all_mask_with_each_other(drawn) -> None:
+    check_sum(*drawn)
+
+
+def test_a_hundred_clients_that_all_mask_with_each_other_lose_ten_at_each_step(seed: int) -> None:
+    gone = {client: STEPS[client % 3] for client in range(7, 37)}
+    check_sum(list(range(100)), gone, 32, seed)
 
 
 @settings(deadline=None, max_examples=6)

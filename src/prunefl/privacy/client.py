@@ -24,7 +24,7 @@ from prunefl.privacy.messages import (
     unpack_table,
 )
 
-CIPHERTEXT_BYTES = keys.KEY_BYTES + 2 * shares.SECRET_BYTES + 16
+CIPHERTEXT_BYTES = keys.KEY_BYTES + 2 * shares.SHARE_BYTES + 16
 """A public key, two shares, and the tag."""
 
 
@@ -145,7 +145,7 @@ def prepare_mask(secrets: Secrets, member: Member, message: bytes) -> Masking:
     for client, content in sealed.items():
         direction = _direction(plan, client, member.client)
         plain = keys.decrypt(secrets.peers[client].agreed, direction, plan.serial, content)
-        public, end = plain[: keys.KEY_BYTES], keys.KEY_BYTES + shares.SECRET_BYTES
+        public, end = plain[: keys.KEY_BYTES], keys.KEY_BYTES + shares.SHARE_BYTES
         held[client] = Held(plain[keys.KEY_BYTES : end], plain[end:])
         pairs[client] = keys.mask_key(keys.agree(key, public), context)
     after = replace(secrets, current=replace(opened, present=terms.present, held=held))

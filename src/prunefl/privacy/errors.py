@@ -14,8 +14,8 @@ class TooFew(PruneFLError):
 def require_packages() -> None:
     """Say in one line what has to be installed."""
     try:
-        import Crypto.Protocol.SecretSharing  # noqa: F401
         import cryptography.hazmat.primitives.ciphers  # noqa: F401
+        import shamirs  # noqa: F401
     except ModuleNotFoundError as error:
         raise PruneFLError(
             f"privacy.secure=true needs {error.name}, which is not installed here: pip install 'prunefl[secure]'"

@@ -137,7 +137,7 @@ def _sort_shares(
     for holder in locked:
         with suppress(Refused):
             content = _open(holder, plan, rules, verdict, locked)
-            for owner, piece in unpack_table(content, [shares.SECRET_BYTES]).items():
+            for owner, piece in unpack_table(content, [shares.SHARE_BYTES]).items():
                 found.setdefault(owner, {})[holder] = piece
     return found
 
