@@ -192,8 +192,8 @@ def test_a_method_that_begins_at_single_clients_is_refused(monkeypatch, privacy)
         ({"evaluation": {"share": 0.2}}, "evaluation.share=0"),
         ({"time": {"refit": True}}, "time.refit=false"),
         (
-            {"privacy": {"secure": True}},
-            "privacy.noise=0.5 is added at the server, must be without privacy.secure",
+            {"privacy": {"secure": True}, "evaluation": {"share": 0.2}},
+            "privacy.noise=0.5 needs evaluation.share=0",
         ),
         ({"privacy": {"clip": 0.0}}, "privacy.clip=0.0, must be > 0"),
         ({"privacy": {"delta": 0.0}}, "privacy.delta=0.0, must be > 0"),

@@ -40,7 +40,8 @@ class PrivacySettings:
     )
     noise: float = setting(
         0.0,
-        "differential privacy for each client: Gaussian noise on a round's sum, in multiples of clip; 0: none",
+        "differential privacy for each client: Gaussian noise on a round's sum, in multiples of clip; added by the "
+        "server or, with secure, by each client in shares; 0: none",
         at_least(0),
     )
     clip: float = setting(

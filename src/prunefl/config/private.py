@@ -49,10 +49,6 @@ def refuse_open_clients(config: "Config") -> None:
         for name in () if getattr(privacy, switch) else idle:
             if (value := getattr(privacy, name)) != getattr(OPEN, name):
                 raise PruneFLError(f"privacy.{name}={value!r} needs {needed}")
-    if privacy.secure and privacy.noise:
-        raise PruneFLError(
-            f"privacy.noise={privacy.noise:g} is added at the server, must be without privacy.secure"
-        )
     if privacy.secure:
         _refuse_single_updates(config)
         _refuse_few(config)
@@ -100,7 +96,7 @@ def _refuse_unbounded(config: "Config") -> None:
     if wrong:
         wanted = " ".join(f"{name}={_spoken(value)}" for name, value, _ in wrong)
         whys = "; ".join(dict.fromkeys(why for _, _, why in wrong))
-        raise PruneFLError(f"{config.privacy.hides} needs {wanted} ({whys})")
+        raise PruneFLError(f"privacy.noise={config.privacy.noise:g} needs {wanted} ({whys})")
 
 
 def _split() -> list[tuple[str, str]]:

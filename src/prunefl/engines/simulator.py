@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from prunefl.core.randomness import seeded_normal
 from prunefl.data import Samples
 from prunefl.data.samples import labels_of
 from prunefl.local import Backend, OnPass, make_backend
@@ -128,7 +129,7 @@ class _SecureClients:
         from prunefl.privacy.signers import SimulatedKeys
         from prunefl.rounds.secure_client import Vault
 
-        self._privacy, self._keys = setup.config.privacy, SimulatedKeys()
+        self._seed, self._privacy, self._keys = setup.config.run.seed, setup.config.privacy, SimulatedKeys()
         self._vaults = {client: Vault() for client in setup.members}
 
     def __call__(self, order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
@@ -140,7 +141,10 @@ class _SecureClients:
         settings = self._privacy
         member = Member(client.number, "simulation", settings.threshold, settings.neighbours, signer)
         vault = self._vaults[client.number]
-        reply, after, self._vaults[client.number] = follow_securely(order, client, state, vault, member)
+        noise = partial(seeded_normal, self._seed, "privacy noise", client.number)
+        reply, after, self._vaults[client.number] = follow_securely(
+            order, client, state, vault, member, draw_noise=noise
+        )
         return reply, after
 
 

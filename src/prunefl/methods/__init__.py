@@ -142,4 +142,5 @@ def _check_privacy(method: type[Method], name: str, config: "Config") -> None:
             f"run.method={name!r} needs each client's own update, masks or numbers, must be another with {hides}: {why}"
         )
     if config.privacy.noise and method.uncovered:
-        raise PruneFLError(f"run.method={name!r} must be another with {hides}: {method.uncovered}")
+        noise = f"privacy.noise={config.privacy.noise:g}"
+        raise PruneFLError(f"run.method={name!r} must be another with {noise}: {method.uncovered}")

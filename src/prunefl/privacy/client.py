@@ -133,10 +133,10 @@ def prepare_mask(secrets: Secrets, member: Member, message: bytes) -> Masking:
     opened = secrets.current
     terms_bytes, sealed_bytes = unpack_parts(message, 2)
     terms, sealed = parse_terms(terms_bytes), unpack_table(sealed_bytes, [CIPHERTEXT_BYTES])
-    if opened is None or opened.present is not None:
+    if opened is None or opened.terms is not None:
         raise Refused("a vector without new keys for it: two under one mask would tell their difference")
     plan = opened.plan
-    _check_present(member, plan, terms.present)
+    _check_present(member, plan, terms)
     near = member.draw_graph(plan)[member.client] & set(terms.present)
     if sealed.keys() != near:
         raise Refused("shares that are not those of this client's neighbours")
@@ -148,15 +148,24 @@ def prepare_mask(secrets: Secrets, member: Member, message: bytes) -> Masking:
         public, end = plain[: keys.KEY_BYTES], keys.KEY_BYTES + shares.SHARE_BYTES
         held[client] = Held(plain[keys.KEY_BYTES : end], plain[end:])
         pairs[client] = keys.mask_key(keys.agree(key, public), context)
-    after = replace(secrets, current=replace(opened, present=terms.present, held=held))
+    after = replace(secrets, current=replace(opened, terms=terms, held=held))
     own = keys.own_mask_key(opened.mask_seed, context)
     return Masking(member.client, plan.serial, terms, terms.layout(plan), own, pairs, after)
 
 
-def _check_present(member: Member, plan: Plan, present: tuple[int, ...]) -> None:
+def _count_needed(member: Member, plan: Plan, terms: Terms) -> int:
+    """Return how many must remain: what this client insists on, and as many as make enough noise."""
+    needed = graph.count_needed(len(plan.cohort), member.threshold)
+    return max(needed, terms.noising.enough) if terms.noising else needed
+
+
+def _check_present(member: Member, plan: Plan, terms: Terms) -> None:
+    present = terms.present
     if not set(present) <= set(plan.cohort) or member.client not in present:
         raise Refused("a sum with others than were said, or without this client")
-    needed = graph.count_needed(len(plan.cohort), member.threshold)
+    if terms.noising and terms.noising.enough < graph.LEAST:
+        raise Refused(f"noise that {terms.noising.enough} clients make enough of, must be >= {graph.LEAST}")
+    needed = _count_needed(member, plan, terms)
     if len(present) < needed:
         raise Refused(
             f"a sum of {len(present)} of {len(plan.cohort)} clients, this client insists on {needed}"
@@ -186,23 +195,24 @@ def unmask(secrets: Secrets, member: Member, message: bytes) -> tuple[Secrets, b
     It is answered once for a sum, then all secrets of it are forgotten; and for one purpose always the same.
     """
     verdict, opened = parse_verdict(message), secrets.current
-    if opened is None or opened.present is None or verdict.serial != opened.plan.serial:
+    if opened is None or opened.terms is None or verdict.serial != opened.plan.serial:
         raise Refused(f"sum {verdict.serial} cannot be unmasked: it is not under way, or was unmasked before")
     alive, dead, plan = set(verdict.alive), set(verdict.dead), opened.plan
     if alive & dead:
         raise Refused(f"client {min(alive & dead)} is said to be alive and dead")
-    if alive | dead != set(opened.present):
+    if alive | dead != set(opened.terms.present):
         raise Refused("alive and dead are others than those who masked")
     if member.client not in alive:
         raise Refused("this client is alive, and said to be dead")
-    needed = graph.count_needed(len(plan.cohort), member.threshold)
+    needed = _count_needed(member, plan, opened.terms)
     if len(alive) < needed:
         raise Refused(f"{len(alive)} of {len(plan.cohort)} clients are left, this client insists on {needed}")
     _refuse_lonely(member, plan, alive)
-    if secrets.unmasked.get(plan.purpose, verdict.alive) != verdict.alive:
-        raise Refused(f"{plan.purpose} was unmasked before, as the sum of other clients")
+    release = opened.terms.name_release(plan, verdict.alive)
+    if secrets.unmasked.get(plan.purpose, release) != release:
+        raise Refused(f"{plan.purpose} was unmasked before, as the sum of other clients or under other noise")
     given = {client: one.of_mask if client in alive else one.of_key for client, one in opened.held.items()}
-    unmasked = {**secrets.unmasked, plan.purpose: verdict.alive}
+    unmasked = {**secrets.unmasked, plan.purpose: release}
     answer = _lock(pack_table(given), secrets.peers, member, plan, verdict)
     return replace(secrets, current=None, unmasked=unmasked), answer
 

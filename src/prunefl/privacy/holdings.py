@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from prunefl.privacy import graph, keys
-from prunefl.privacy.messages import Plan
+from prunefl.privacy.messages import Plan, Terms
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class OpenSum:
 
     Attributes:
         key_seed, mask_seed: the secrets of this sum.
-        present, held: since its vector was masked: who takes part, and what we keep for them; None before.
+        terms, held: since its vector was masked: under which terms, and what we keep for others; None before.
     """
 
     plan: Plan
     key_seed: bytes
     mask_seed: bytes
-    present: tuple[int, ...] | None = None
+    terms: Terms | None = None
     held: Mapping[int, Held] = field(default_factory=dict)
 
 
@@ -73,8 +73,8 @@ class Secrets:
         epoch: of its channel key, 0 before the first; `introduction` is what it said of it.
         serial: of the last sum that it took part in.
         current: the sum that is under way, None when its secrets were used.
-        unmasked: purpose -> whose sum was unmasked for it. Of the same updates, sums over other clients would tell what
-            one of them sent.
+        unmasked: purpose -> which sum was unmasked for it, by a digest of whose it was. Of the same updates, sums over
+            other clients would tell what one of them sent.
     """
 
     epoch: int = 0
@@ -83,4 +83,4 @@ class Secrets:
     peers: Mapping[int, Peer] = field(default_factory=dict)
     serial: int = 0
     current: OpenSum | None = None
-    unmasked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    unmasked: Mapping[str, bytes] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Any
 
 from prunefl.privacy.errors import Refused
 from prunefl.privacy.fixed_point import NARROW, WIDE, Layout, Segment, describe
+from prunefl.privacy.noise_shares import Noising
 
 _SIZE = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
@@ -66,15 +67,21 @@ class Terms:
         present: who has sent shares: with these one masks.
         cap: samples that count fully; a client of n has the weight min(n, cap) / cap.
         segments: what the vector holds.
+        noising: how much noise each adds to its vector, with privacy.noise.
     """
 
     present: tuple[int, ...]
     cap: int
     segments: tuple[Segment, ...]
+    noising: Noising | None = None
 
     def pack(self) -> bytes:
         """Return it as JSON."""
-        return _canonical({"present": self.present, "cap": self.cap, "segments": describe(self.segments)})
+        return _canonical({"present": self.present, **self._vector()})
+
+    def _vector(self) -> dict[str, Any]:
+        noise = self.noising.describe() if self.noising else []
+        return {"cap": self.cap, "segments": describe(self.segments), "noise": noise}
 
     def context(self, plan: Plan) -> bytes:
         """Return the digest of all that was said of a sum; masks depend on it."""
@@ -83,6 +90,14 @@ class Terms:
     def layout(self, plan: Plan) -> Layout:
         """Return how the vector is laid out."""
         return Layout(self.segments, len(plan.cohort))
+
+    def name_release(self, plan: Plan, alive: tuple[int, ...]) -> bytes:
+        """Return the digest of what the sum of these clients tells: with noise, also on which grid and under how much.
+
+        The same noise on another grid, or another noise on the same updates, would tell more than one sum.
+        """
+        told = {"alive": alive} | ({"clients": len(plan.cohort), **self._vector()} if self.noising else {})
+        return hashlib.sha256(_canonical(told)).digest()
 
 
 @dataclass(frozen=True)
@@ -116,17 +131,29 @@ def parse_plan(data: bytes) -> Plan:
 
 def parse_terms(data: bytes) -> Terms:
     """Return the terms that bytes hold, or refuse them."""
-    table = _table(data, "present", "cap", "segments")
+    table = _table(data, "present", "cap", "segments", "noise")
     cap = _whole(table["cap"])
     if cap < 1 or not isinstance(table["segments"], list):
         raise Refused("terms of a sum that cannot be")
-    return Terms(_clients(table["present"]), cap, tuple(_segment(entry) for entry in table["segments"]))
+    segments = tuple(_segment(entry) for entry in table["segments"])
+    return Terms(_clients(table["present"]), cap, segments, _noising(table["noise"]))
 
 
 def parse_verdict(data: bytes) -> Verdict:
     """Return the verdict that bytes hold, or refuse them."""
     table = _table(data, "serial", "alive", "dead")
     return Verdict(_whole(table["serial"]), _clients(table["alive"]), _clients(table["dead"]))
+
+
+def _noising(entry: Any) -> Noising | None:
+    if entry == []:
+        return None
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise Refused("noise of a sum that cannot be")
+    noise, clip, enough = entry
+    if not all(isinstance(one, int | float) and math.isfinite(one) and one > 0 for one in (noise, clip)):
+        raise Refused(f"noise of {str(noise)[:20]} times a clip of {str(clip)[:20]}, both must be > 0")
+    return Noising(float(noise), float(clip), _whole(enough))
 
 
 def _segment(entry: Any) -> Segment:

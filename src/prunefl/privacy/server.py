@@ -52,9 +52,9 @@ def parse_shared(message: bytes) -> Shared:
     return Shared(public, commitment, unpack_table(sealed))
 
 
-def check_there(plan: Plan, rules: Rules, there: set[int], step: str) -> None:
-    """Raise TooFew where a sum of these could not be unmasked, or would not be by any client."""
-    needed = rules.needed(plan)
+def check_there(plan: Plan, rules: Rules, there: set[int], step: str, least: int = 0) -> None:
+    """Raise TooFew where a sum of these could not be unmasked, or would not be by any client; `least` make noise."""
+    needed = max(rules.needed(plan), least)
     if len(there) < needed:
         raise TooFew(f"{len(there)} of {len(plan.cohort)} clients are left after {step}, {needed} are needed")
     lonely = graph.find_lonely(there, rules.draw_graph(plan), rules.shares(plan))

@@ -36,8 +36,8 @@ def join(found: Mapping[int, bytes], holders: Sequence[int], needed: int) -> byt
 def _weigh(numbers: tuple[int, ...]) -> tuple[int, ...]:
     """Return Lagrange's weights at zero of the shares with these numbers.
 
-    Kept: they are the same for all secrets of a sum, where `shamirs.interpolate` finds them anew for each. Nothing secret
-    is in them, and what they bring back is checked.
+    Kept: they are the same for all secrets of a sum, where `shamirs.interpolate` finds them anew for each. Nothing
+    secret is in them, and what they bring back is checked.
     """
     weights = []
     for one in numbers:

@@ -66,21 +66,21 @@ def _run_secure_rounds(
     )
     from prunefl.rounds.secure_server import SecureSums
 
-    def next_round(round: int) -> Upcoming | None:
-        if round >= setup.config.run.rounds:
-            return None
-        return Upcoming(name_round(round + 1), tuple(setup.choose_cohort(round + 1)))
-
-    sums = SecureSums(Keyring(setup, engine.run), engine.carry)
-    while state.round < setup.config.run.rounds:
-        begun, orders = begin_round(setup, state)
+    sums, cohort = SecureSums(Keyring(setup, engine.run), engine.carry), setup.choose_cohort(state.round + 1)
+    while state.round < setup.config.run.rounds and can_go_on(setup, state):
+        begun, orders = begin_round(setup, state, cohort)
         round = state.round + 1
+        next_round = None
+        if round < setup.config.run.rounds:
+            # drawn once: with privacy.noise no two draws are the same
+            cohort = setup.choose_cohort(round + 1)
+            next_round = Upcoming(name_round(round + 1), tuple(cohort))
         evaluated = choose_evaluators(setup, round, sorted(orders))
-        upcoming = Upcoming(name_evaluation(round), tuple(evaluated)) if evaluated else next_round(round)
+        upcoming = Upcoming(name_evaluation(round), tuple(evaluated)) if evaluated else next_round
         state, outcome = finish_secure_round(setup, state, begun, orders, sums, upcoming)
         if evaluated:
             orders = begin_evaluation(setup, state, evaluated)
-            state, found = finish_secure_evaluation(setup, state, orders, sums, next_round(round))
+            state, found = finish_secure_evaluation(setup, state, orders, sums, next_round)
             outcome = replace(outcome, evaluation=found)
         yield state, outcome
 

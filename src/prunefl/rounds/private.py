@@ -73,9 +73,14 @@ def mechanism_of(setup: "Setup", state: "ServerState") -> Mechanism | None:
     config, round = setup.config, state.round + 1
     if not is_private(config):
         return None
-    cohort = config.training.participants or len(setup.members)
+    cohort = count_cohort(setup)
     drawn = SystemStream().normal if setup.secret else seeded_normal(config.run.seed, "privacy noise", round)
     return Mechanism(config.privacy.noise, state.spent.clip, cohort, drawn)
+
+
+def count_cohort(setup: "Setup") -> int:
+    """Return how many clients a sum is divided by, whoever answers."""
+    return setup.config.training.participants or len(setup.members)
 
 
 def draw_secretly(config: Config, members: Sequence[int]) -> list[int]:
@@ -132,9 +137,13 @@ def release_state(mechanism: Mechanism, start: SparseState, states: Sequence[Spa
     clipped = ((change, noise.clip_share(noise.measure(change), mechanism.clip)) for change in changes)
     sums = noise.add_up(clipped, {name: value.shape for name, value in start.values.items()})
     sums = noise.add_noise(sums, mechanism.noise * mechanism.clip, mechanism.normal)
-    moved = noise.move(start, noise.mean_arrays(sums, mechanism.cohort))
+    return hold_positive(noise.move(start, noise.mean_arrays(sums, mechanism.cohort)))
+
+
+def hold_positive(moved: SparseState) -> SparseState:
+    """Return a noised model in which no variance is negative."""
     values = {n: np.maximum(v, np.float32(0)) if n.endswith(VARIANCE) else v for n, v in moved.values.items()}
-    return SparseState(values, start.masks)
+    return SparseState(values, moved.masks)
 
 
 def release_statistic(
@@ -153,7 +162,12 @@ def next_clip(config: Config, mechanism: Mechanism, numbers: Iterable[Numbers]) 
         return mechanism.clip
     within = sum(one[WITHIN] == 1.0 for one in numbers)
     noised = within + BIT_NOISE * mechanism.noise * float(mechanism.normal(1)[0])
-    return noise.follow_quantile(mechanism.clip, noised / mechanism.cohort, config.privacy.quantile)
+    return follow_noised(config, mechanism.clip, noised / mechanism.cohort)
+
+
+def follow_noised(config: Config, clip: float, within: float) -> float:
+    """Return the clip of the next round by the noised share of changes that were within this one."""
+    return noise.follow_quantile(clip, within, config.privacy.quantile)
 
 
 def release_of(config: Config, clients: int, work: Work) -> Release:

@@ -7,6 +7,7 @@ from prunefl.privacy import server as protocol
 from prunefl.privacy.errors import Refused
 from prunefl.privacy.fixed_point import Floats, Segment, Words, decode
 from prunefl.privacy.messages import Plan, Terms, Verdict, pack_parts, pack_table, unpack_parts
+from prunefl.privacy.noise_shares import Noising
 from prunefl.privacy.server import Shared
 from prunefl.rounds.messages import Order, SecureWork
 from prunefl.rounds.secure_keys import Keyring
@@ -20,6 +21,20 @@ class Upcoming:
 
     purpose: str
     cohort: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a sum is of.
+
+    Attributes:
+        cap: samples that count fully.
+        noising: how much noise is in it, with privacy.noise.
+    """
+
+    segments: tuple[Segment, ...]
+    cap: int
+    noising: Noising | None = None
 
 
 @dataclass(frozen=True)
@@ -44,15 +59,16 @@ class Attempt:
     following: Ahead | None = None
 
     def sum_up(
-        self, segments: tuple[Segment, ...], cap: int, ahead: Ahead | None, upcoming: Upcoming | None
+        self, content: Content, ahead: Ahead | None, upcoming: Upcoming | None
     ) -> tuple[dict[str, Floats], tuple[int, ...], dict[int, float]]:
         """Return the sum, who is in it, and each one's seconds."""
         rules, plan = self.keyring.rules, self.plan
+        least = content.noising.enough if content.noising else 0
         shared = dict(ahead.shared) if ahead else self._collect_shares()
-        protocol.check_there(plan, rules, set(shared), "exchanging keys")
-        terms = Terms(tuple(shared), cap, segments)
+        protocol.check_there(plan, rules, set(shared), "exchanging keys", least)
+        terms = Terms(tuple(shared), content.cap, content.segments, content.noising)
         total, seconds = self._collect_vectors(shared, terms)
-        protocol.check_there(plan, rules, set(seconds), "training")
+        protocol.check_there(plan, rules, set(seconds), "training", least)
         alive = tuple(sorted(seconds))
         verdict = Verdict(plan.serial, alive, tuple(sorted(shared.keys() - seconds.keys())))
         answers, self.following = self._collect_answers(verdict, upcoming)

@@ -4,19 +4,39 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from prunefl.core.randomness import Normal, SystemStream
 from prunefl.core.state import SparseState
 from prunefl.privacy import client as protocol
 from prunefl.privacy.client import Masking
 from prunefl.privacy.errors import Refused
-from prunefl.privacy.fixed_point import Values, encode
+from prunefl.privacy.fixed_point import Layout, Values, Words, encode
 from prunefl.privacy.holdings import Member, Secrets
 from prunefl.privacy.messages import pack_parts, stamp, unpack_parts
+from prunefl.privacy.noise_shares import Noising
 from prunefl.rounds.client import Client, ClientState, evaluate, train
 from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
+from prunefl.rounds.noised_vectors import make_noised_vector, noise_vector, refuse_other_noise
+from prunefl.rounds.private import is_private
 from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
 from prunefl.rounds.vectors import find_residual, make_score_vector, make_update_vector
 
 Evaluate = Callable[[Order, EvaluationWork, Client, ClientState], tuple[Reply, SparseState | None]]
+DrawNoise = Callable[[int], Normal]
+"""From a round to the noise of a client in it."""
+
+
+def draw_secret_noise(round: int) -> Normal:
+    """Return noise that nobody can draw again."""
+    return SystemStream().normal
+
+
+@dataclass(frozen=True)
+class Noised:
+    """An update with its noise, on the grid of a sum: where that is the same, a repeated round tells the same."""
+
+    layout: Layout
+    noising: Noising
+    words: Words
 
 
 @dataclass(frozen=True)
@@ -25,12 +45,14 @@ class Made:
 
     Attributes:
         order: digest of what it was made for.
+        noised: the vector with its noise, once there is some.
     """
 
     order: bytes
     vector: Mapping[str, Values]
     seconds: float
     after: ClientState
+    noised: Noised | None = None
 
 
 @dataclass(frozen=True)
@@ -48,14 +70,19 @@ def follow_securely(
     vault: Vault,
     member: Member,
     evaluate: Evaluate = evaluate,
+    draw_noise: DrawNoise = draw_secret_noise,
 ) -> tuple[Reply, ClientState, Vault]:
     """Return the answer to any order, and what the client keeps.
+
+    Args:
+        draw_noise: this client's share of it, with privacy.noise.
 
     Raises:
         Refused: the order would tell the server more than a sum.
         wire.WireError: as `prunefl.rounds.client.handle`.
     """
-    empty = Reply(client.number, order.round, len(client.split.train), 0.0, b"")
+    private = is_private(client.config)
+    empty = Reply(client.number, order.round, 1 if private else len(client.split.train), 0.0, b"")
     if isinstance(order.work, SecureWork):
         secrets, answer = _take_step(order, order.work, vault.secrets, member)
         return replace(empty, secure=stamp(order.serial, answer)), state, replace(vault, secrets=secrets)
@@ -75,10 +102,17 @@ def follow_securely(
             state,
             replace(vault, secrets=masking.after),
         )
+    refuse_other_noise(client.config, order, masking.terms.noising)
     made = _make_update(order, client, state, vault, masking)
+    if masking.terms.noising:
+        made = _add_noise(made, masking, masking.terms.noising, draw_noise(order.round))
     masked, after = _mask_update(made, client, masking)
-    reply = replace(empty, seconds=made.seconds, secure=stamp(order.serial, masked))
-    return reply, after, Vault(masking.after, made)
+    seconds = 0.0 if private else made.seconds
+    return (
+        replace(empty, seconds=seconds, secure=stamp(order.serial, masked)),
+        after,
+        Vault(masking.after, made),
+    )
 
 
 def _take_step(order: Order, work: SecureWork, secrets: Secrets, member: Member) -> tuple[Secrets, bytes]:
@@ -96,17 +130,34 @@ def _take_step(order: Order, work: SecureWork, secrets: Secrets, member: Member)
 
 
 def _make_update(order: Order, client: Client, state: ClientState, vault: Vault, masking: Masking) -> Made:
-    about = f"{order.round} {order.learning_rate!r} {order.work!r}".encode()
+    about = f"{order.round} {order.learning_rate!r} {order.clip!r} {order.work!r}".encode()
     digest = hashlib.sha256(about + b"\0" + order.model).digest()
     if vault.made is not None and vault.made.order == digest:
         return vault.made
     trained = train(order, client, state)
-    vector = make_update_vector(trained.update, trained.received, state.residual, masking.layout)
+    vector = (
+        make_noised_vector(trained.update, trained.received, masking.layout, order.clip)
+        if masking.terms.noising
+        else make_update_vector(trained.update, trained.received, state.residual, masking.layout)
+    )
     return Made(digest, vector, trained.seconds, trained.after)
+
+
+def _add_noise(made: Made, masking: Masking, noising: Noising, normal: Normal) -> Made:
+    """Return the update with noise: that which it has, if it is for the same grid. Two would be less than one."""
+    before = made.noised
+    if before is not None and (before.layout, before.noising) == (masking.layout, noising):
+        return made
+    words = noise_vector(made.vector, noising, masking.layout, normal)
+    return replace(made, noised=Noised(masking.layout, noising, words))
 
 
 def _mask_update(made: Made, client: Client, masking: Masking) -> tuple[bytes, ClientState]:
     """Return the update under its masks, and the state with what rounding has kept back."""
+    if made.noised is not None:
+        # a copy: masks are added in place, and noise is drawn once
+        words = Words(made.noised.words.wide.copy(), made.noised.words.narrow.copy())
+        return protocol.mask(masking, words), made.after
     cap, masks = masking.terms.cap, made.after.masks
     weight = min(len(client.split.train), cap) / cap
     words = encode(made.vector, weight, masking.layout)

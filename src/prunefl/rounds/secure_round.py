@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from prunefl import wire
-from prunefl.core.state import SparseState
+from prunefl.core.state import Arrays, SparseState
 from prunefl.methods import Received
+from prunefl.privacy.noise_shares import Noising
 from prunefl.rounds.bounds import bound_samples
 from prunefl.rounds.collected import THE_SUM, Collected, SecureOutcome
 from prunefl.rounds.cost import charge_scores
 from prunefl.rounds.evaluation import Evaluation
 from prunefl.rounds.messages import Order
-from prunefl.rounds.secure_attempt import Upcoming
+from prunefl.rounds.noised_vectors import agree_on_noise, lay_out_noised, read_noised
+from prunefl.rounds.private import WITHIN, count_cohort, follow_noised, spend
+from prunefl.rounds.secure_attempt import Content, Upcoming
 from prunefl.rounds.secure_server import SecureSums, Summed, find_cap
 from prunefl.rounds.server import Outcome, ServerState, Setup, settle_round
 from prunefl.rounds.vectors import SCORES, lay_out_update, read_scores, read_update
@@ -42,25 +45,56 @@ def finish_secure_round(
         upcoming: the sum that comes next, if masks stay as they are.
     """
     template, work = setup.network.template, next(iter(orders.values())).work
-    start, round = _received(setup, begun, orders), before.round + 1
-    segments = lay_out_update(start, template, work, before.ranges, setup.config.wire.precision)
     # a statistic is there to choose masks by, and with new masks there are new keys
     following = None if work.report else upcoming
-    summed = sums.sum_up(before, orders, name_round(round), segments, _cap_samples(setup, orders), following)
+    noising = agree_on_noise(setup.config, before.spent.clip, len(orders))
+    if noising is not None:
+        return _finish_noised_round(setup, begun, orders, sums, following, noising)
+    start = _received(setup, begun, orders)
+    segments = lay_out_update(start, template, work, before.ranges, setup.config.wire.precision)
+    content = Content(segments, _cap_samples(setup, orders))
+    summed = sums.sum_up(before, orders, name_round(before.round + 1), content, following)
     mean = read_update(summed.values, start, template, signed=work.report == "gradient")
-    got = Collected(
-        [Received(THE_SUM, 1.0, mean.state, {})],
-        mean.statistic,
-        mean.loss,
+    got = _collect(summed, mean.state, mean.statistic, mean.loss)
+    # a statistic is not reported in every round: what was usual then is kept
+    state, outcome = settle_round(setup, replace(begun, ranges={**before.ranges, **mean.ranges}), orders, got)
+    return state, replace(outcome, secure=_account(summed, mean.beyond))
+
+
+def _finish_noised_round(
+    setup: Setup,
+    begun: ServerState,
+    orders: Mapping[int, Order],
+    sums: SecureSums,
+    upcoming: Upcoming | None,
+    noising: Noising,
+) -> tuple[ServerState, Outcome]:
+    """Return the same of a round whose sum has its clients' noise in it; the server adds none, and spends the same."""
+    config, template = setup.config, setup.network.template
+    work, start = next(iter(orders.values())).work, begun.sparse
+    segments = lay_out_noised(start, template, work, noising, config.privacy.quantile > 0)
+    summed = sums.sum_up(begun, orders, name_round(begun.round + 1), Content(segments, 1, noising), upcoming)
+    cohort, clip = count_cohort(setup), noising.clip
+    moved, statistic = read_noised(summed.values, start, template, work.report, cohort)
+    if WITHIN in summed.values:
+        clip = follow_noised(config, clip, float(summed.values[WITHIN][0]) / cohort)
+    spent = replace(begun, spent=spend(setup, begun, work, clip))
+    state, outcome = settle_round(setup, spent, orders, _collect(summed, moved, statistic, None))
+    return state, replace(outcome, secure=_account(summed, 0.0))
+
+
+def _collect(summed: Summed, mean: SparseState, statistic: Arrays | None, loss: float | None) -> Collected:
+    """Return a sum as what came of a round: one update that stands for all."""
+    return Collected(
+        [Received(THE_SUM, 1.0, mean, {})],
+        statistic,
+        loss,
         summed.seconds,
         summed.traffic.up,
         summed.refused,
         down=summed.traffic.down,
         participants={client: {} for client in summed.alive},
     )
-    # a statistic is not reported in every round: what was usual then is kept
-    state, outcome = settle_round(setup, replace(begun, ranges={**before.ranges, **mean.ranges}), orders, got)
-    return state, replace(outcome, secure=_account(summed, mean.beyond))
 
 
 def _received(setup: Setup, begun: ServerState, orders: Mapping[int, Order]) -> SparseState:
@@ -95,7 +129,7 @@ def finish_secure_evaluation(
     """Return the state with the cost of an evaluation, and what the sum of all scores says."""
     held_out = {client: _estimate_held_out(setup, client) for client in sorted(orders)}
     cap = find_cap(bound_samples(list(held_out.values()), setup.config.training.weight_cap))
-    summed = sums.sum_up(state, orders, name_evaluation(state.round), SCORES, cap, upcoming)
+    summed = sums.sum_up(state, orders, name_evaluation(state.round), Content(SCORES, cap), upcoming)
     mean, personal = read_scores(summed.values, cap)
     times = 2 if personal else 1
     samples = {client: times * held_out[client] for client in summed.alive}

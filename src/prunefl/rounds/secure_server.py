@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prunefl.privacy.errors import TooFew
-from prunefl.privacy.fixed_point import Floats, Segment
+from prunefl.privacy.fixed_point import Floats
 from prunefl.rounds.messages import Order
-from prunefl.rounds.secure_attempt import Ahead, Attempt, Upcoming
+from prunefl.rounds.secure_attempt import Ahead, Attempt, Content, Upcoming
 from prunefl.rounds.secure_keys import Keyring
 from prunefl.rounds.secure_steps import Carry, Traffic
 from prunefl.rounds.server import ServerState
@@ -52,16 +52,14 @@ class SecureSums:
         state: ServerState,
         orders: Mapping[int, Order],
         purpose: str,
-        segments: tuple[Segment, ...],
-        cap: int,
+        content: Content,
         upcoming: Upcoming | None = None,
     ) -> Summed:
         """Return the sum of what clients make of their orders; below the threshold all is done once more.
 
         Args:
             orders: with the model and the work, as without privacy.
-            segments: what their vectors hold.
-            cap: samples that count fully.
+            content: what their vectors hold.
             upcoming: the sum that comes next, if it is known to need no new keys.
 
         Raises:
@@ -75,7 +73,7 @@ class SecureSums:
             one = Attempt(keyring, self.carry, state, orders, plan, traffic, keyring.list_missing(orders))
             try:
                 keyring.need_keys(orders)
-                values, alive, seconds = one.sum_up(segments, cap, ahead, upcoming)
+                values, alive, seconds = one.sum_up(content, ahead, upcoming)
                 self.ahead = one.following
                 return Summed(values, alive, seconds, one.refused, traffic, attempt)
             except TooFew as error:

@@ -160,10 +160,17 @@ def start(setup: Setup) -> ServerState:
     return state
 
 
-def begin_round(setup: Setup, state: ServerState) -> tuple[ServerState, dict[int, Order]]:
-    """Return the orders of the next round by client, and the state with what quantisation kept back."""
+def begin_round(
+    setup: Setup, state: ServerState, cohort: Sequence[int] | None = None
+) -> tuple[ServerState, dict[int, Order]]:
+    """Return the orders of the next round by client, and the state with what quantisation kept back.
+
+    Args:
+        cohort: who takes part, where that was drawn before.
+    """
     round, work = _next_work(setup, state)
-    cohort = setup.choose_cohort(round, find_opponents(setup, state).keys())
+    if cohort is None:
+        cohort = setup.choose_cohort(round, find_opponents(setup, state).keys())
     rate = schedule.learning_rate(round, setup.config)
     packed, residual = pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     return replace(state, residual=residual), {

@@ -13,6 +13,7 @@ from prunefl.local.held_out import count_held_out
 from prunefl.methods import build_method
 from prunefl.privacy.errors import require_packages
 from prunefl.rounds.answers import check_cohort, check_signatures
+from prunefl.rounds.noised_vectors import refuse_small_noise
 from prunefl.rounds.server import Setup
 
 
@@ -43,6 +44,7 @@ def prepare(
     setup = Setup(config, network, method, num_samples, fleet, time_model, cut, made)
     if config.privacy.secure:
         require_packages()
+        refuse_small_noise(config, config.training.participants or len(members))
     check_cohort(method, method.cohort(method.first_round, setup.clients), members)
     return setup
 

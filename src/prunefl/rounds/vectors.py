@@ -93,13 +93,14 @@ def make_update_vector(
             "training diverged at this client: its update is not finite (lower training.learning_rate)"
         )
     vector[WEIGHT], vector[LOSS] = np.ones(1), np.array([update.loss])
-    _refuse_misfit(vector, layout)
+    refuse_misfit(vector, layout)
     known = Layout(layout.segments[:-1], layout.clients)
     vector[BEYOND] = np.array([count_beyond(vector, known) / max(1, sum(one.size for one in known.segments))])
     return vector
 
 
-def _refuse_misfit(vector: Mapping[str, Values], layout: Layout) -> None:
+def refuse_misfit(vector: Mapping[str, Values], layout: Layout) -> None:
+    """Refuse, at a client, a sum that is of something else than this vector."""
     wanted = {one.name: one.size for one in layout.segments if one.name != BEYOND}
     if wanted != {name: part.size for name, part in vector.items()}:
         raise PruneFLError("the sum that the server asks for does not hold what this client was to send")

@@ -33,7 +33,7 @@ def without_servers_own(config: Config) -> Config:
     # whether there is a test set decides how a share is cut; where it lies does not
     own_data = replace(data, dir="", cache="", test=data.test and "at the server")
     told = ServerSettings(clients=server.clients, deadline=server.deadline)
-    if config.privacy.secure:
+    if config.privacy.hides:
         # a client refuses a config in which they would look at single updates
         told = replace(told, max_change=0.0, max_opposition=0.0, max_statistic=0.0)
     return replace(

@@ -42,6 +42,7 @@ class Limits:
     smallest_steps: int = setting(1, "fewest steps that are answered", at_least(1))
     secure: bool = setting(False, "whether updates leave this client under masks only (privacy.secure)")
     threshold: float = setting(0.0, "least privacy.threshold that is answered", share())
+    noise: float = setting(0.0, "least privacy.noise that is answered", at_least(0))
     allow: tuple[str, ...] = setting(REQUESTS, "work that is done at all", requests())
 
     def describe(self) -> str:
@@ -90,6 +91,7 @@ def check_config(config: Config, samples: int, limits: Limits) -> None:
     least: dict[str, tuple[float, float, str]] = {
         "training.batch_size": (training.batch_size, limits.smallest_batch, "smallest_batch"),
         "training.local_steps": (count_steps(samples, config), limits.smallest_steps, "smallest_steps"),
+        "privacy.noise": (privacy.noise, limits.noise, "noise"),
         "privacy.threshold": (privacy.threshold, limits.threshold if privacy.secure else 0.0, "threshold"),
     }
     for name, (given, wanted, limit) in least.items():
