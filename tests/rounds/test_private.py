@@ -155,7 +155,7 @@ METHODS = {
     "dpf": "other masks",
     "online": "losses of single clients",
     "ssfl": "single clients",
-    "initial-only": "one client prunes",
+    "initial-only": "would prune by no data at all",
     "ticket": "masks come from another run",
 } | dict.fromkeys(("feddip", "fedmef", "fedrts", "fedtiny", "sparsyfed"), "masks of their own")
 

@@ -30,10 +30,16 @@ def lines(found: dict[str, Any]) -> list[str]:
     said = ["no differential privacy: privacy.noise=0"]
     if found["epsilon"] is not None:
         cohort = f"{found['cohort']} of {found['clients']} clients a round, {found['rounds']} rounds"
+        known = [
+            f"  at most {found[name]:.4g} for who knows who took part, as the server does"
+            for name in ("epsilon_with_known_cohorts",)
+            if name in found
+        ]
         budget = f", within the budget of {found['budget']:g}" if found["budget"] else ""
         said = [
             f"epsilon {found['epsilon']:.4g} at delta {found['delta']:g}{budget}",
             f"  {cohort}, {found['rounds_with_importance']} of them with importance",
+            *known,
             f"  noise {found['noise']:g} times the clip of {found['clip']:g}",
             f"  neighbours: {found['neighbours']}",
             f"  initial pruning: {found['initial_pruning']}",

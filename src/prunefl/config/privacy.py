@@ -34,9 +34,15 @@ class PrivacySettings:
     )
     initial: str = setting(
         "skip",
-        "with secure, in place of initial pruning at one client, whose model would be seen: skip it, or rounds: the "
-        "first initial.max_passes rounds choose masks anew every initial.interval, by secure sums",
-        one_of("skip", "rounds"),
+        "with secure or noise, in place of initial pruning at one client, whose model would be seen: skip it; rounds: "
+        "the first initial.max_passes rounds choose masks anew every initial.interval, by their sums; or server: on "
+        "samples of its own, privacy.public",
+        one_of("skip", "rounds", "server"),
+    )
+    public: str = setting(
+        "",
+        "with initial=server: folder or file of the server's own samples, which need no hiding",
+        free="to resume",
     )
     noise: float = setting(
         0.0,

@@ -32,7 +32,8 @@ NEEDED: tuple[tuple[str, Any, str], ...] = (
 
 
 IDLE = (
-    ("secure", "privacy.secure=true", ("neighbours", "initial")),
+    ("secure", "privacy.secure=true", ("neighbours",)),
+    ("hides", "privacy.secure=true or privacy.noise > 0", ("initial", "public")),
     (
         "noise",
         "privacy.noise > 0; `prunefl privacy CONFIG privacy.noise=1` says what a noise promises",
@@ -49,6 +50,11 @@ def refuse_open_clients(config: "Config") -> None:
         for name in () if getattr(privacy, switch) else idle:
             if (value := getattr(privacy, name)) != getattr(OPEN, name):
                 raise PruneFLError(f"privacy.{name}={value!r} needs {needed}")
+    if (privacy.initial == "server") != bool(privacy.public):
+        raise PruneFLError(
+            f"privacy.initial={privacy.initial!r} and privacy.public={privacy.public!r}: initial pruning at the server "
+            "needs 'server' and a folder or file of its own samples"
+        )
     if privacy.secure:
         _refuse_single_updates(config)
         _refuse_few(config)

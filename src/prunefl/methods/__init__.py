@@ -99,7 +99,7 @@ def build_method(config: "Config") -> Method:
             f"run.method={name!r}, must give a prunefl.methods.Method, gave {type(method).__name__}"
         )
     _check_config(type(method), name, config)
-    if config.privacy.hides and method.first_round == 0:
+    if config.privacy.hides and method.first_round == 0 and config.privacy.initial != "server":
         raise PruneFLError(
             f"run.method={name!r} begins at single clients, whose models would be seen: must be another with "
             f"{config.privacy.hides}"
@@ -140,6 +140,11 @@ def _check_privacy(method: type[Method], name: str, config: "Config") -> None:
     if hides and why:
         raise PruneFLError(
             f"run.method={name!r} needs each client's own update, masks or numbers, must be another with {hides}: {why}"
+        )
+    if hides and method.lives_by_first_stage and config.privacy.initial == "skip":
+        raise PruneFLError(
+            f"privacy.initial='skip', must be 'rounds' or 'server' with {hides}: run.method={name!r} would prune by no "
+            "data at all"
         )
     if config.privacy.noise and method.uncovered:
         noise = f"privacy.noise={config.privacy.noise:g}"

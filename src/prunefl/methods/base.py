@@ -156,6 +156,7 @@ class Method:
         needs_plain_sgd: whether it counts on steps of w − rate·g, as [optimiser] has them by default.
         looks_at_clients: what it has to see of single clients, in words, if it does: privacy refuses it.
         uncovered: what noise does not cover in it, in words, if there is such a thing: privacy.noise refuses it.
+        lives_by_first_stage: whether it chooses masks in no other: where privacy skips it, it would prune by nothing.
         first_round: 1, or 0 where something comes before the first round.
         works: the kinds of Work that it gives out.
         tied_to_rounds: in what way its choices depend on `run.rounds`, if they do: such a run cannot be extended. That
@@ -179,6 +180,7 @@ class Method:
     tied_to_rounds: ClassVar[str] = ""
     looks_at_clients: ClassVar[str] = ""
     uncovered: ClassVar[str] = ""
+    lives_by_first_stage: ClassVar[bool] = False
 
     @property
     def first_round(self) -> int:

@@ -62,13 +62,13 @@ class PruneFL(Method):
 
     @property
     def prunes_first(self) -> bool:
-        """Whether initial pruning is done: the model of one client cannot be hidden in a sum (docs/privacy.md)."""
-        return self.has_initial and not self.config.privacy.hides
+        """Whether a stage before round 1 prunes: at no client whose model has to be hidden (docs/privacy.md)."""
+        privacy = self.config.privacy
+        return self.has_initial and (not privacy.hides or privacy.initial == "server")
 
     def prunes_early(self, round: int) -> bool:
-        """Return whether this round is one of those that take the place of initial pruning with secure sums."""
-        privacy = self.config.privacy
-        wanted = self.has_initial and privacy.secure and privacy.initial == "rounds"
+        """Return whether this round is one of those that take the place of initial pruning at a client."""
+        wanted = self.has_initial and self.config.privacy.initial == "rounds"
         return wanted and round <= self.config.initial.max_passes
 
     def interval(self, round: int) -> int:
@@ -89,6 +89,9 @@ class PruneFL(Method):
     def _initial_clients(self, clients: Clients) -> Sequence[int]:
         """Return who prunes first: the config's choice, or the fastest that have enough samples (docs/method.md 8)."""
         chosen, samples = self.config.initial.client, self.config.initial.samples
+        if self.config.privacy.initial == "server":
+            # nobody: the server computes like its fastest client
+            return [min(clients.members, key=lambda client: (clients.step_seconds[client], client))]
         if chosen >= 0:
             held = clients.num_samples[chosen]
             if held < samples:
@@ -217,7 +220,7 @@ class InitialOnly(PruneFL):
     finds_density = False
     keeps_limits = ("density_limit",)
     has_further = False
-    uncovered = "one client prunes the model alone"
+    lives_by_first_stage = True
 
 
 class FurtherOnly(PruneFL):

@@ -23,7 +23,7 @@ def epsilon_of(ledger: Ledger, delta: float) -> float:
     """
     if not ledger.releases:
         return 0.0
-    everybody = _gaussian_epsilon(ledger, delta)
+    everybody = bound_epsilon(ledger, delta)
     if all(release.cohort == release.clients for release in ledger.releases):
         return everybody
     return min(everybody, _sampled_epsilon(ledger, delta))
@@ -49,7 +49,8 @@ def _scaled(ledger: Ledger, factor: float) -> Ledger:
     )
 
 
-def _gaussian_epsilon(ledger: Ledger, delta: float) -> float:
+def bound_epsilon(ledger: Ledger, delta: float) -> float:
+    """Return epsilon of a client that took part in every round, and of whom that is known."""
     precision = sum(release.rounds / release.multiplier**2 for release in ledger.releases)
     return float(_library().get_epsilon_gaussian(1 / math.sqrt(precision), delta))
 

@@ -61,9 +61,10 @@ def lay_out_noised(
         sizes |= {STATISTIC + name: math.prod(template.shape_of[name]) for name in template.parameters}
     if quantile:
         sizes[WITHIN] = 1
+    # by name: noise is drawn in this order, and a simulation that goes on has the same on the same numbers
     return tuple(
         Segment(name, size, noising.find_range(_find_bound(name, noising), find_sigma(name, noising)))
-        for name, size in sizes.items()
+        for name, size in sorted(sizes.items())
     )
 
 

@@ -43,11 +43,9 @@ class Setup:
         time_model: T(M) of the fleet.
         cut: how the data was divided among the clients, in words.
         left_out: clients that are not asked any more, for what they did to the model.
-        secret: whether privacy's noise and cohorts are drawn where nobody can draw them again: at real servers. A
-            simulation draws them from run.seed, to be repeatable.
+        secret: whether noise and cohorts are drawn where nobody can draw them again; a simulation uses run.seed.
         passed_over: clients that are not asked for the stage before round 1: they had their time.
-        measured: break-even densities that decide which layers compute sparsely, and with it bits; they grow as layers
-            are met, and are saved with the run.
+        measured: break-even densities: which layers compute sparsely, and with it bits; saved with the run.
     """
 
     config: Config
@@ -106,7 +104,7 @@ class ServerState:
         evidence: what round times have told of each kind of device (time.refit), by its first client.
         moments: what the server's optimiser remembers, under the model's masks.
         ranges: with privacy.secure, the largest magnitudes of the last means, which say how finely the next are sent.
-        spent: what privacy has to remember: all releases so far, and the clip.
+        spent: all releases of privacy so far, and the clip.
     """
 
     sparse: SparseState
@@ -163,11 +161,7 @@ def start(setup: Setup) -> ServerState:
 def begin_round(
     setup: Setup, state: ServerState, cohort: Sequence[int] | None = None
 ) -> tuple[ServerState, dict[int, Order]]:
-    """Return the orders of the next round by client, and the state with what quantisation kept back.
-
-    Args:
-        cohort: who takes part, where that was drawn before.
-    """
+    """Return the orders of the next round to its cohort, and the state with what quantisation kept back."""
     round, work = _next_work(setup, state)
     if cohort is None:
         cohort = setup.choose_cohort(round, find_opponents(setup, state).keys())

@@ -17,6 +17,7 @@ from prunefl.core.network import Network
 from prunefl.core.objectives import CLASSES, loss_of
 from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
+from prunefl.data.public import load_public
 from prunefl.data.recipe import transform_federation
 from prunefl.engines.simulator import Simulator
 from prunefl.local import OnPass, choose_backend
@@ -143,6 +144,7 @@ def _run(
     made = network_of(
         model, federation.input_shape, federation.classes, config.pruning.exclude, example_of(federation)
     )
+    public = load_public(config, federation)
     begun = as_begun(config, Path(out)) if resume and out is not None else config
     choice = choose_backend(made, begun, build_method(begun).prunes)
     network, config = choice.network, choice.config
@@ -163,7 +165,9 @@ def _run(
         ):
             words = f"{federation.spoken}{_whole(network)}; {choice.spoken}, {spoken_kernels()}"
             tell = None if on_begin is None else partial(on_begin, words)
-            return execute(setup, engine, federation.test, federation.name, folder, resume, told, tell)
+            return execute(
+                setup, engine, federation.test, federation.name, folder, resume, told, tell, public
+            )
 
 
 def _whole(network: Network) -> str:

@@ -13,7 +13,8 @@ from prunefl import config as settings
 from prunefl import data, models
 from prunefl.config import Config
 from prunefl.core.objectives import check_class_weights, loss_of
-from prunefl.data import Federation
+from prunefl.data import Federation, Samples
+from prunefl.data.public import load_public
 from prunefl.engines.flower.codec import RUN_NAME
 from prunefl.engines.flower.engine import FlowerEngine, Terms
 from prunefl.engines.flower.envelope import Envelope, seal
@@ -67,6 +68,7 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     federation = data.load_for_server(config)
     say(f"data: {federation.spoken}")
     check_class_weights(loss_of(config), federation.classes)
+    public = load_public(config, federation)
     model = models.build_configured(config, federation.classes, federation.input_shape)
     made = network_of(model, federation.input_shape, federation.classes, config.pruning.exclude)
     begun = as_begun(config, folder) if resume else config
@@ -103,7 +105,7 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
         engine.wait_for_clients()
         status.phase = "training"
         setup = use_reported_sizes(setup, membership, sizes)
-        _execute(setup, engine, federation, folder, resume, status)
+        _execute(setup, engine, federation, folder, resume, status, public)
         status.phase = "finished"
         status.write(now=True)
         engine.end_run()
@@ -113,7 +115,13 @@ app = make_server_app(run)
 
 
 def _execute(
-    setup: Setup, engine: FlowerEngine, federation: Federation, folder: Path, resume: bool, status: Status
+    setup: Setup,
+    engine: FlowerEngine,
+    federation: Federation,
+    folder: Path,
+    resume: bool,
+    status: Status,
+    public: Samples | None,
 ) -> None:
     """Execute the run; a round in which too many updates were bad is done again from the last checkpoint."""
 
@@ -147,7 +155,8 @@ def _execute(
     backoff = Backoff()
     while True:
         try:
-            execute(setup, engine, federation.test, federation.name, folder, resume, on_record)
+            test, name = federation.test, federation.name
+            execute(setup, engine, test, name, folder, resume, on_record, public=public)
             return
         except (RoundFailed, UnsoundError) as error:
             for client, why in getattr(error, "refused", {}).items():

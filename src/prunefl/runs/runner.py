@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from prunefl.rounds.evaluation import is_evaluated
 from prunefl.rounds.loop import Engine, run_rounds
 from prunefl.rounds.private import can_go_on, is_private
 from prunefl.rounds.server import Outcome, ServerState, Setup
+from prunefl.rounds.server_start import run_first_stage, starts_at_server
 from prunefl.runs import checkpoint
 from prunefl.runs.best import keep_best
 from prunefl.runs.callbacks import OnRecord
@@ -138,18 +139,20 @@ def execute(
     resume: bool,
     on_record: OnRecord,
     on_begin: Callable[[int], None] | None = None,
+    public: Samples | None = None,
 ) -> Run:
     """Run all rounds that are left, leaving in `folder` what the README says a run leaves.
 
     Args:
         test: what the server evaluates on; None where it has no samples.
+        public: what it prunes first on, with privacy.initial=server.
         on_begin: told when all is checked, before anything is trained, how many rounds are done already.
     """
     opened = open_run(setup, engine, folder, resume)
     if on_begin is not None:
         on_begin(opened.state.round)
     state, wall = opened.state, opened.wall
-    rounds = run_rounds(setup, opened.state, engine)
+    rounds = _all_rounds(setup, opened.state, engine, public)
     evaluator = None if test is None else Evaluator(setup, test)
     stop = False
     with RecordFile(folder / "records.jsonl", opened.record_bytes) as file:
@@ -195,6 +198,16 @@ def execute(
     kept = None if best is None else best.state
     finished = _finished(setup, state)
     return Run(setup.network, state.sparse, records, folder, finished, opened.complaints, best=kept)
+
+
+def _all_rounds(
+    setup: Setup, state: ServerState, engine: Engine, public: Samples | None
+) -> Iterator[tuple[ServerState, Outcome]]:
+    """Yield what `run_rounds` does, after a first stage at the server itself, if there is one."""
+    if starts_at_server(setup, state):
+        state, outcome = run_first_stage(setup, state, public)
+        yield state, outcome
+    yield from run_rounds(setup, state, engine)
 
 
 def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evaluator | None) -> Record:

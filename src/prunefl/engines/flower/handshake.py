@@ -36,8 +36,11 @@ def without_servers_own(config: Config) -> Config:
     if config.privacy.hides:
         # a client refuses a config in which they would look at single updates
         told = replace(told, max_change=0.0, max_opposition=0.0, max_statistic=0.0)
+    # that the server prunes first decides what clients are asked for; on which samples does not
+    privacy = replace(config.privacy, public=config.privacy.public and "at the server")
     return replace(
         config,
+        privacy=privacy,
         run=replace(config.run, loggers=()),
         data=own_data,
         pruning=replace(config.pruning, masks=""),
