@@ -72,7 +72,7 @@ def test_real_processes_add_the_noise_that_is_promised(secure: bool, tmp_path, m
     assert record["privacy"] == theirs["privacy"]
     assert "loss" not in record
     assert ("secure" in record) == secure
-    assert spent["ledger"] == [[4, 4, NOISE / 2, 1]]
+    assert spent["releases"] == [[4, 4, NOISE / 2, 1]]
 
 
 def test_a_secure_run_whose_server_is_killed_ends_with_the_simulators_bits(tmp_path, monkeypatch):

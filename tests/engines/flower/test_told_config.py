@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from prunefl import config as settings
 from prunefl.engines.flower.handshake import without_servers_own
 
@@ -32,3 +34,13 @@ def test_clients_are_told_nothing_of_the_servers_machine_and_all_that_decides_th
     # a share is cut otherwise where there is a test set
     assert told.data.test
     assert not without_servers_own(replace(given, data=replace(given.data, test=""))).data.test
+
+
+@pytest.mark.parametrize("privacy", [{"secure": True}, {"noise": 1.0}, {"secure": True, "noise": 1.0}])
+def test_what_clients_are_told_of_a_private_run_is_a_config_that_they_accept(privacy):
+    unbound = {"max_change": 0, "max_opposition": 0, "max_statistic": 0}
+    given = settings.from_tables(
+        {"privacy": privacy, "training": {"weighting": "uniform"}, "server": unbound}
+    )
+    told = settings.from_tables(settings.tomllib.loads(settings.dump(without_servers_own(given))))
+    assert told.privacy == given.privacy
