@@ -13,7 +13,7 @@ def exact_gamma(gain: Fraction, cost: Fraction) -> tuple[int, Fraction]:
     return (2, Fraction(0)) if gain > 0 else (0, Fraction(0))
 
 
-def exhaustive(gain: list[int], cost: list[int], kept_gain: int, kept_cost: int) -> list[bool]:
+def exhaustive(gain: list[int], cost: list[int], kept_gain: int, kept_cost: int | Fraction) -> list[bool]:
     """Return the largest of the subsets with the largest Γ, by trying all of them."""
     best, best_key = None, None
     for subset in itertools.product([False, True], repeat=len(gain)):

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from time_models import Opaque, random_fleet
 
-from prunefl.core.time_model import FleetTime, KinkedTime, LinearTime, fleet_time, from_json, to_json
+from prunefl.core.time_model import (
+    FleetTime,
+    KinkedTime,
+    LinearTime,
+    fleet_time,
+    from_json,
+    lengthen,
+    to_json,
+)
 from random_states import generators
 
 
@@ -90,3 +98,14 @@ def test_a_time_model_comes_back_from_its_text_as_it_was(rng: np.random.Generato
 def test_a_time_model_that_is_not_made_of_lines_cannot_be_sent() -> None:
     with pytest.raises(ValueError, match=r"Opaque cannot be sent; use LinearTime, KinkedTime or FleetTime"):
         to_json(Opaque(LinearTime(1.0, {"a": 1.0})))
+
+
+@given(generators)
+def test_a_longer_round_is_longer_by_as_much_whatever_lives(rng: np.random.Generator) -> None:
+    fleet, more = random_fleet(rng, ["a", "b"], 1.0), float(rng.integers(0, 9))
+    for time in (LinearTime(2.0, {"a": 1.0, "b": 3.0}), fleet.devices[0], fleet, Opaque(fleet)):
+        longer = lengthen(time, more)
+        # lines stay lines: the fast algorithms need them, and only they can be sent
+        assert isinstance(longer, type(time)) or isinstance(time, Opaque)
+        for a, b in itertools.product((0, 1, 7), repeat=2):
+            assert longer.seconds({"a": a, "b": b}) == time.seconds({"a": a, "b": b}) + more

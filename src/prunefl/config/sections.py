@@ -169,6 +169,12 @@ class PruningSettings:
     interval: int = setting(20, "rounds between reconfigurations", at_least(1))
     fraction: float = setting(0.4, "share of the live weights that may be pruned, at round 0", share())
     half_life: int = setting(50, "rounds in which that share halves", at_least(1))
+    lenience: float = setting(
+        8.0,
+        "prunefl-fisher: as that share falls, a round counts up to so many times as long, and more weights come back; "
+        "1: never",
+        at_least(1),
+    )
     scope: str = setting(
         "layer", "prunefl: the smallest |w| of each layer, or of all", one_of("layer", "global")
     )

@@ -7,7 +7,7 @@ slowest device.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -90,6 +90,31 @@ class FleetTime:
     def seconds(self, counts: Counts) -> float:
         """Return the seconds of the slowest device."""
         return max(device.seconds(counts) for device in self.devices)
+
+
+@dataclass(frozen=True)
+class LongerTime:
+    """Another T, and in every round some seconds more."""
+
+    model: TimeModel
+    more: float
+
+    def seconds(self, counts: Counts) -> float:
+        """Return the seconds of the other T and those more."""
+        return self.model.seconds(counts) + self.more
+
+
+def lengthen(model: TimeModel, seconds: float) -> TimeModel:
+    """Return T with so many seconds more in every round, whatever lives; of the same kind where it is made of lines."""
+    if isinstance(model, FleetTime):
+        return FleetTime(tuple(_lengthen_device(device, seconds) for device in model.devices))
+    if isinstance(model, LinearTime | KinkedTime):
+        return _lengthen_device(model, seconds)
+    return LongerTime(model, seconds)
+
+
+def _lengthen_device(device: DeviceTime, seconds: float) -> DeviceTime:
+    return replace(device, constant=device.constant + seconds)
 
 
 def fleet_time(devices: Sequence[DeviceTime], sizes: Counts) -> LinearTime | KinkedTime | FleetTime:
