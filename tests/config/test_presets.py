@@ -83,9 +83,12 @@ def test_every_preset_but_the_demo_the_fast_ones_and_other_tasks_is_in_the_table
 def test_a_fast_preset_is_the_papers_task_with_another_method_loss_and_schedule(name):
     fast, paper = config.load(preset(name)), config.load(preset(name.removesuffix("-fast")))
     assert (fast.run.method, fast.training.loss) == ("prunefl-fisher", "cross_entropy")
-    for section in ("data", "model", "fleet", "time", "server"):
+    for section in ("data", "fleet", "time", "server"):
         assert getattr(fast, section) == getattr(paper, section)
-    assert fast.training.participants == paper.training.participants
+    if name == "cifar10-fast":  # another network and fewer clients a round: VGG-11 takes too long to learn
+        assert (fast.model.name, fast.training.participants) == ("resnet18", 4)
+    else:
+        assert (fast.model, fast.training.participants) == (paper.model, paper.training.participants)
     assert fast.initial.samples == paper.initial.samples
     assert fast.initial.max_passes * 10 < paper.initial.max_passes
 
