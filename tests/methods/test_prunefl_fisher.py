@@ -79,7 +79,10 @@ def ours(
 
 
 @given(
-    weights, st.tuples(st.integers(0, 3), st.integers(0, 3)), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.data()
+    weights,
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+    st.data(),
 )
 def test_a_reconfiguration_is_the_best_of_all_choices(
     drawn: list[Weight], cost: tuple[int, int], fraction: float, data: st.DataObject
