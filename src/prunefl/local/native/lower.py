@@ -58,7 +58,8 @@ def lower(plan: Plan) -> Lowering:
     """Return the plan for the executor; tensors are numbered as the template names them."""
     tensor = {name: number for number, name in enumerate(plan.template.names)}
     number = {0: 0}
-    values, operations = [pixels(plan.input_shape)], []
+    values = [pixels(plan.input_shape)]
+    operations: list[Lowered] = []
     for group in _groups(plan):
         inputs = [number[value] for value in _inputs(plan, group)]
         kind, sizes, factors, names = _describe(plan, group)
