@@ -90,6 +90,7 @@ def test_a_fast_preset_is_the_papers_task_with_another_method_loss_and_schedule(
     else:
         assert (fast.model, fast.training.participants) == (paper.model, paper.training.participants)
     assert fast.initial.samples == paper.initial.samples
+    assert (fast.pruning.lenience, paper.pruning.lenience) == (8, 1)
     assert fast.initial.max_passes * 10 < paper.initial.max_passes
 
 

@@ -104,7 +104,7 @@ def test_as_less_may_go_more_comes_back_but_not_at_first() -> None:
 
 
 def test_where_nothing_may_ever_go_a_round_counts_as_long_as_it_is() -> None:
-    method = make("run.method=prunefl-fisher", "pruning.fraction=0.0")
+    method = make("run.method=prunefl-fisher", "pruning.fraction=0.0", "pruning.lenience=8")
     assert isinstance(method, FisherPruneFL)
     assert method.times_as_long(0.0) == 1
 

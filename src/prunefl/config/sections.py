@@ -170,7 +170,7 @@ class PruningSettings:
     fraction: float = setting(0.4, "share of the live weights that may be pruned, at round 0", share())
     half_life: int = setting(50, "rounds in which that share halves", at_least(1))
     lenience: float = setting(
-        8.0,
+        1.0,
         "prunefl-fisher: as that share falls, a round counts up to so many times as long, and more weights come back; "
         "1: never",
         at_least(1),
