@@ -12,7 +12,7 @@ from prunefl.core.state import SparseState
 from prunefl.methods import BadUpdate
 from prunefl.methods.candidates import mark_steepest, mean_marked, mean_under, trade
 from prunefl.methods.fedmef import Extrude
-from prunefl.methods.fedrts import BAD, GOOD, STEP, TRUST, Vote, outcomes
+from prunefl.methods.fedrts import BAD, GOOD, NEITHER, STEP, TRUST, Vote, live_outcomes, marked_outcomes
 from prunefl.methods.fedtiny import LIVE, Progress, Rate
 
 
@@ -52,37 +52,51 @@ def test_fedrts_fuses_what_the_mean_and_the_clients_say_of_each_place() -> None:
     ]
     mean = mean_under(tiny([0.0, 0.0], [0, 4]).masks, updates)
     assert mean.values["w"].tolist() == [3.0, 3.0]
-    found = outcomes(mean, updates, {"w": 1})["w"].ravel()
     # by the mean (a tie: the earlier) place 0 stays; by client 0 place 4, by client 1 place 0
-    assert found[[0, 4]].tolist() == [TRUST * 1 + (1 - TRUST) * 0.25, (1 - TRUST) * 0.75]
-    assert found[[1, 3]].tolist() == [0.75, 0.25]
-    assert not found[[2, 5]].any()
+    live = live_outcomes(mean, updates, 0.5)["w"]
+    assert live.tolist() == [TRUST * 1 + (1 - TRUST) * 0.25, (1 - TRUST) * 0.75]
+    pruned = marked_outcomes(mean.masks, updates)["w"]
+    assert pruned.tolist() == [TRUST * NEITHER + (1 - TRUST) * share for share in (0.75, 0, 0.25, 0)]
 
 
 def test_fedrts_remembers_every_round_and_draws_by_it(network: Network) -> None:
     method = make("run.method=fedrts", "pruning.density=0.3", "run.rounds=40", "pruning.interval=2")
     chosen, weights = method.first(network), weights_of(network)
     counts = chosen.masks.counts
+    heard = {name: np.zeros(mask.shape, int) for name, mask in chosen.masks.items()}
+    ever = {name: mask.copy() for name, mask in chosen.masks.items()}
     for round in range(1, 11):
-        before = chosen
+        before, exchanges = chosen, round % 2 == 0
         sent = SparseState.from_dense(weights, chosen.masks)
         work = method.work(round, chosen.memory, SECONDS)
         assert isinstance(work, Vote)
-        assert (work.share > 0) == work.own_masks == (round % 2 == 0)
+        assert (work.share > 0) == work.own_masks == exchanges
         chosen = method.next(look(method, chosen, weights, round, updates=[received(sent)]))
         assert chosen.masks.counts == counts
-        if round % 2:
-            assert chosen.masks is before.masks
-            continue
+        assert exchanges or chosen.masks is before.masks
         for name in NAMES:
+            # one observation a round while it lives, whatever it says; of pruned ones when masks are drawn
+            heard[name] += before.masks[name] | exchanges
             good, bad = (chosen.memory.arrays[kind + name] for kind in (GOOD, BAD))
-            # one observation a time, whatever it says
-            np.testing.assert_allclose(good + bad, 2 + STEP * round / 2, rtol=1e-6)
-            never = ~before.masks[name] & (before.memory.arrays[GOOD + name] == 1)
-            assert (good[never] == 1).all()
+            np.testing.assert_allclose(good + bad, 2 + STEP * heard[name], rtol=1e-6)
+            # nobody has marked any: the mean model's half of a doubt is all that speaks for them
+            alone = good[~ever[name]]
+            np.testing.assert_allclose(alone, 1 + STEP * TRUST * NEITHER * (round // 2), rtol=1e-6)
+            ever[name] |= chosen.masks[name]
     # what was always live and large is still there
     for name in NAMES:
-        assert chosen.masks[name][chosen.memory.arrays[GOOD + name] == 1 + 5 * STEP].mean() > 0.9
+        assert chosen.masks[name][chosen.memory.arrays[GOOD + name] == 1 + 10 * STEP].mean() > 0.9
+
+
+def test_fedrts_draws_nothing_and_learns_nothing_in_the_last_quarter(network: Network) -> None:
+    method = make("run.method=fedrts", "pruning.density=0.3", "run.rounds=40", "pruning.interval=2")
+    chosen, weights = method.first(network), weights_of(network)
+    sent = SparseState.from_dense(weights, chosen.masks)
+    last = method.next(look(method, chosen, weights, 29, updates=[received(sent)]))
+    assert last.memory is not chosen.memory
+    after = method.next(look(method, chosen, weights, 30, updates=[received(sent)]))
+    assert after.masks is chosen.masks
+    assert after.memory is chosen.memory
 
 
 def test_fedmef_presses_the_smallest_to_zero_and_leaves_the_others_to_the_loss() -> None:

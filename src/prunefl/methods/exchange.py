@@ -66,11 +66,16 @@ class RigL(SET):
 
 
 def exchanged_share(method: Method, round: int) -> float:
-    """Return RigL's share to exchange after a round: cosine decay, and none in the last quarter."""
-    pruning, end = method.config.pruning, 0.75 * schedule.horizon(method.config)
-    if round % pruning.interval or round >= end:
+    """Return RigL's share to exchange after a round: cosine decay, none between exchanges or in the last quarter."""
+    return 0.0 if round % method.config.pruning.interval else decayed_share(method, round)
+
+
+def decayed_share(method: Method, round: int) -> float:
+    """Return where the decay of that share is after a round, whether or not it exchanges."""
+    end = 0.75 * schedule.horizon(method.config)
+    if round >= end:
         return 0.0
-    return pruning.fraction / 2 * (1 + float(np.cos(np.pi * round / end)))
+    return method.config.pruning.fraction / 2 * (1 + float(np.cos(np.pi * round / end)))
 
 
 def exchange(state: SparseState, growth: Mapping[str, Scores], fraction: float) -> Masks:

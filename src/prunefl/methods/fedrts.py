@@ -3,7 +3,7 @@
 Huang et al. 2025: Thompson sampling. Each weight has a Beta distribution of being worth its place.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from prunefl.core.memory import Memory
 from prunefl.core.network import Network
 from prunefl.core.randomness import lots
 from prunefl.core.select import largest
-from prunefl.core.state import Array, SparseState
+from prunefl.core.state import Array, Arrays, SparseState
 from prunefl.core.time_model import TimeModel
 from prunefl.local import Local
 from prunefl.methods.base import (
@@ -29,13 +29,16 @@ from prunefl.methods.base import (
 )
 from prunefl.methods.candidates import count_share, mark_steepest, mean_under
 from prunefl.methods.erk import erk_masks
-from prunefl.methods.exchange import exchanged_share
+from prunefl.methods.exchange import decayed_share, exchanged_share
 
 TRUST = 0.5
 """Weight of what the aggregated model says against what the clients say, each by itself (γ)."""
 
 STEP = 10.0
 """How much one round adds to what is known of a weight (λ)."""
+
+NEITHER = 0.5
+"""What the aggregated model, which has no gradient, says of a pruned weight."""
 
 GOOD, BAD = "good.", "bad."
 
@@ -94,37 +97,61 @@ class FedRTS(Method):
         return Combined(mean_under(start.masks, updates), memory)
 
     def next(self, seen: Seen) -> Chosen:
-        work, masks = seen.work, seen.state.masks
+        work, masks, share = seen.work, seen.state.masks, decayed_share(self, seen.round)
         assert isinstance(work, Vote)
-        if not work.share:
+        if not share:
             return Chosen(masks, seen.memory)
-        source, chosen, known = lots("fedrts", self.config.run.seed, seen.round), {}, {}
-        outcome = outcomes(seen.state, seen.updates, count_share(masks, work.share))
+        # live weights are observed in every round, as in its authors' code: what has lived long is known well
+        known = add_outcomes(seen.memory.arrays, masks, live_outcomes(seen.state, seen.updates, share))
+        if not work.share:
+            return Chosen(masks, Memory(arrays=known))
+        known = add_outcomes(known, pruned_of(masks), marked_outcomes(masks, seen.updates))
+        source, chosen = lots("fedrts", self.config.run.seed, seen.round), {}
         for name, mask in masks.items():
-            good = seen.memory.arrays[GOOD + name] + np.float32(STEP) * outcome[name]
-            bad = seen.memory.arrays[BAD + name] + np.float32(STEP) * (1 - outcome[name])
-            known[GOOD + name], known[BAD + name] = good, bad
-            drawn = source.beta(good.reshape(-1), bad.reshape(-1))
+            drawn = source.beta(known[GOOD + name].reshape(-1), known[BAD + name].reshape(-1))
             chosen[name] = largest(drawn, masks.counts[name]).reshape(mask.shape)
         return Chosen(Masks(chosen), Memory(arrays=known))
 
 
-def outcomes(mean: SparseState, updates: Sequence[Received], counts: Mapping[str, int]) -> dict[str, Array]:
-    """Return how good each place was in this round, from 0 to 1, by layer.
+def pruned_of(masks: Masks) -> Masks:
+    """Return the masks of what is pruned."""
+    return Masks({name: ~mask for name, mask in masks.items()})
 
-    A live weight is good where it is not among the layer's smallest |w|: in the mean, and at each client. A pruned one
-    is good at clients that marked it; the mean says nothing of it.
+
+def live_outcomes(mean: SparseState, updates: Sequence[Received], share: float) -> dict[str, Array]:
+    """Return how good each live weight was in this round, from 0 to 1, by layer, (live,).
+
+    It is good where it is not among this share of the layer's weights, the smallest: in the mean, and at each client.
     """
+    counts = {name: mean.masks.counts[name] - count for name, count in count_share(mean.masks, share).items()}
+    states = [update.state.remask(mean.masks) for update in updates]
     found = {}
-    for name, mask in mean.masks.items():
-        stays = mean.masks.counts[name] - counts[name]
-        by_clients = np.zeros(mask.shape, np.float32)
-        for update in updates:
-            own = np.zeros(mask.shape, np.float32)
-            own[mask] = largest(np.abs(update.state.dense(name)[mask]), stays)
-            own[~mask] = update.state.masks[name][~mask]
-            by_clients += np.float32(update.share) * own
-        by_mean = by_clients.copy()
-        by_mean[mask] = largest(np.abs(mean.values[name]), stays)
+    for name, stays in counts.items():
+        by_clients = np.zeros(mean.masks.counts[name], np.float32)
+        for update, state in zip(updates, states, strict=True):
+            by_clients += np.float32(update.share) * largest(np.abs(state.values[name]), stays)
+        by_mean = largest(np.abs(mean.values[name]), stays)
         found[name] = np.float32(TRUST) * by_mean + np.float32(1 - TRUST) * by_clients
     return found
+
+
+def marked_outcomes(masks: Masks, updates: Sequence[Received]) -> dict[str, Array]:
+    """Return how good each pruned weight would be, from 0 to 1, by layer, (pruned,): which clients marked it."""
+    found = {}
+    for name, mask in masks.items():
+        by_clients = np.zeros(mask.size - masks.counts[name], np.float32)
+        for update in updates:
+            by_clients += np.float32(update.share) * update.state.masks[name][~mask]
+        found[name] = np.float32(TRUST * NEITHER) + np.float32(1 - TRUST) * by_clients
+    return found
+
+
+def add_outcomes(known: Arrays, masks: Masks, outcomes: Arrays) -> dict[str, Array]:
+    """Return the distributions with one more observation of each weight in these masks."""
+    after: dict[str, Array] = {}
+    for name, mask in masks.items():
+        good, bad = known[GOOD + name].copy(), known[BAD + name].copy()
+        good[mask] += np.float32(STEP) * outcomes[name]
+        bad[mask] += np.float32(STEP) * (1 - outcomes[name])
+        after |= {GOOD + name: good, BAD + name: bad}
+    return after
