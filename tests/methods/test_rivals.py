@@ -47,7 +47,9 @@ def test_sparsyfed_sends_its_largest_and_keeps_what_any_client_keeps() -> None:
     updates = [received(update.state, 0, 0.75), received(tiny([4.0, 7.0], [0, 4]), 1, 0.25)]
     mean = method.combine(method.work(1, None, SECONDS), start, updates, None).state  # type: ignore[arg-type]
     assert np.flatnonzero(mean.masks["w"]).tolist() == [0, 1, 4]
-    np.testing.assert_allclose(mean.values["w"], [0.25 * 4, 0.75 * -2, 0.75 * 3 + 0.25 * 7], rtol=1e-6)
+    # the mean of v = w^(1/β): what one client of share p keeps counts p^β, not p
+    both = (0.75 * 3 ** (1 / POWER) + 0.25 * 7 ** (1 / POWER)) ** POWER
+    np.testing.assert_allclose(mean.values["w"], [0.25**POWER * 4, -(0.75**POWER) * 2, both], rtol=1e-6)
 
 
 def test_feddips_regularisation_rises_in_twenty_steps_from_none() -> None:

@@ -5,6 +5,7 @@ et al. 2021). A weight that is zero stays so; what one client has pruned lives o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,7 +57,9 @@ class SparsyFed(Method):
     def combine(
         self, work: Work, start: SparseState, updates: Sequence[Received], memory: Memory
     ) -> Combined:
-        return Combined(mean_under_union(updates), memory)
+        # the mean of v, which is what its authors' clients send: what few clients keep falls below the mean of w
+        sent = [replace(update, state=raised(update.state, 1 / POWER)) for update in updates]
+        return Combined(raised(mean_under_union(sent), POWER), memory)
 
 
 def powered(before: SparseState, after: SparseState) -> SparseState:
@@ -71,6 +74,12 @@ def powered(before: SparseState, after: SparseState) -> SparseState:
         slope = np.float32(POWER) * np.abs(v) ** np.float32(POWER - 1)
         values[name] = signed_power(np.asarray(v - (w - stepped) * slope, np.float32), POWER)
     return SparseState(values, after.masks)
+
+
+def raised(state: SparseState, power: float) -> SparseState:
+    """Return the state with its layers' weights raised to a power: w of v by β, v of w by 1/β."""
+    values = {name: signed_power(state.values[name], power) for name in state.masks}
+    return SparseState({**state.values, **values}, state.masks)
 
 
 def signed_power(values: Array, power: float) -> Array:
