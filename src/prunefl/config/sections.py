@@ -201,7 +201,7 @@ class InitialSettings:
         at_least(1),
     )
     samples: int = setting(200, "how many of its samples", at_least(1))
-    interval: int = setting(5, "passes over them between reconfigurations", at_least(1))
+    interval: int = setting(2, "passes over them between reconfigurations", at_least(1))
     start_factor: float = setting(
         1.5,
         "start once the accuracy exceeds this multiple of chance, and the share of the commonest class; 0: at once",
@@ -209,7 +209,7 @@ class InitialSettings:
     )
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
-    max_passes: int = setting(40, "stop after so many passes at the latest", at_least(1))
+    max_passes: int = setting(12, "stop after so many passes at the latest", at_least(1))
     threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
     deadline: float = setting(
         86400.0,
