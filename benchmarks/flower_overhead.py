@@ -2,7 +2,8 @@
 
 Three clients over loopback with TLS and node keys echo a state of about 1 MB (LeNet-300-100). Without the resident
 worker every message pays for loading torch, the network and the data; with it they are loaded once. `resident` is as
-`prunefl` does it, with messages signed at both ends; `unsigned` is the same without signatures.
+`prunefl` does it, with messages signed at both ends; `unsigned` is the same without signatures, `plain` the same with a
+process that loads all that for each message; `stock` are Flower's own commands.
 
 Run: python benchmarks/flower_overhead.py [ROUNDS] [resident] [unsigned] [plain] [stock]
 """
@@ -11,6 +12,7 @@ import json
 import os
 import secrets
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -57,7 +59,7 @@ def load() -> int:
 
 @client_app.train()
 def loading_client(message: Message, context: Context) -> Message:
-    """Load everything, then echo: a client without a resident worker."""
+    """Load everything, then echo: Flower's own client."""
     load()
     return Message(to_records(from_records(message.content, 1 << 30)), reply_to=message)
 
@@ -86,9 +88,10 @@ def timed_rounds(grid: Grid, context: Context) -> None:
     (folder / "seconds.json").write_text(json.dumps(seconds))
 
 
-def echo(path: Path, client: int) -> None:
-    """Be a resident worker that has everything loaded and echoes."""
-    load()
+def echo(path: Path, client: int, resident: bool) -> None:
+    """Be a worker that echoes, and has everything loaded or lets a process load it for each message."""
+    if resident:
+        load()
     home = Path(os.environ["BENCH_FOLDER"]) / "keys" / f"client-{client}"
     identity = read_identity(client, home, path.parent)
     with sockets.listen(path) as server:
@@ -96,34 +99,27 @@ def echo(path: Path, client: int) -> None:
             line, _ = server.accept()
             with line:
                 data = sockets.receive(line)
+                if not resident:
+                    subprocess.run([sys.executable, __file__, "load"], check=True)
                 sockets.send(line, identity.answer(data, bytes) if is_signed(data) else data)
 
 
 def start_ours(group: ProcessGroup, folder: Path, port: int, secret: Path, resident: bool) -> None:
     """Start our processes, with a worker for each client or without."""
     ca, common = folder / "keys" / "ca.pem", ["--superexec-auth-secret-file", str(secret)]
-    module = ["prunefl.engines.flower.processes"] if resident else ["flower_overhead", "plain"]
-    executor = ["--", "executor", *common, "--runtime-api-address"]
-    group.start(
-        "link", [*module, "link", *link(folder, port), *common, *executor, f"127.0.0.1:{port}", *trust(ca)]
-    )
+    executor = ["--", "executor", *common, "--runtime-api-address", f"127.0.0.1:{port}", *trust(ca)]
+    processes = ["prunefl.engines.flower.processes", "link", *link(folder, port), *common, *executor]
+    group.start("link", processes)
     base = dict(group.environment)
     for client in range(CLIENTS):
-        local, home = free_port(), folder / f"c{client}"
-        group.environment = {**base, NODE_FILE: str(home / "node"), "FLWR_HOME": str(home)}
-        if resident:
-            path = home / "worker.sock"
-            group.start(f"worker{client}", ["flower_overhead", "echo", str(path), str(client)])
-            group.environment = {**group.environment, SOCKET: str(path)}
+        home = folder / f"c{client}"
         home.mkdir(exist_ok=True)
-        arguments = [
-            *node(folder, port, client, local),
-            *common,
-            *executor,
-            f"127.0.0.1:{local}",
-            "--insecure",
-        ]
-        group.start(f"node{client}", [*module, "node", *arguments])
+        places = {NODE_FILE: str(home / "node"), SOCKET: str(home / "worker.sock")}
+        group.environment = {**base, **places, "FLWR_HOME": str(home)}
+        kept = "resident" if resident else "loading"
+        group.start(f"worker{client}", ["flower_overhead", "echo", places[SOCKET], str(client), kept])
+        keys = str(folder / "keys" / f"client-{client}")
+        group.start(f"node{client}", ["prunefl.engines.flower.node", f"127.0.0.1:{port}", keys])
 
 
 def start_stock(group: ProcessGroup, folder: Path, port: int) -> None:
@@ -131,7 +127,7 @@ def start_stock(group: ProcessGroup, folder: Path, port: int) -> None:
     base = dict(group.environment)
     for client in range(CLIENTS):
         group.environment = {**base, "FLWR_HOME": str(folder / f"c{client}")}
-        arguments = node(folder, port, client, free_port(), "subprocess")
+        arguments = node(folder, port, client, free_port())
         group.start(f"node{client}", ["flower_overhead", "supernode", *arguments])
 
 
@@ -148,13 +144,13 @@ def trust(ca: Path) -> list[str]:
     return ["--root-certificates", str(ca)]
 
 
-def node(folder: Path, port: int, client: int, local: int, isolation: str = "process") -> list[str]:
+def node(folder: Path, port: int, client: int, local: int) -> list[str]:
     key = str(folder / "keys" / f"client-{client}" / "node.key")
     place = ["--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1", "--port", str(local)]
     return [
         *place,
         "--isolation",
-        isolation,
+        "subprocess",
         "--auth-supernode-private-key",
         key,
         *trust(folder / "keys" / "ca.pem"),
@@ -221,15 +217,6 @@ def follow(
     return seconds
 
 
-def plain() -> None:
-    """Run our processes, but with the ClientApp that loads everything for each message."""
-    from prunefl.engines.flower import client_app as thin
-    from prunefl.engines.flower import processes
-
-    thin.app = client_app
-    processes.main()
-
-
 def main() -> None:
     """Measure all three and print them, with how they compare."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
@@ -249,11 +236,11 @@ def main() -> None:
 def run(kind: str) -> None:
     """Be one of the processes that the measurement needs."""
     if kind == "echo":
-        echo(Path(sys.argv[2]), int(sys.argv[3]))
+        echo(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "resident")
+    if kind == "load":
+        load()
     sys.argv.pop(1)
-    if kind == "plain":
-        plain()
-    elif kind == "superlink":
+    if kind == "superlink":
         from flwr.superlink.cli import flower_superlink
 
         flower_superlink()
@@ -264,7 +251,7 @@ def run(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in ("echo", "plain", "superlink", "supernode"):
+    if len(sys.argv) > 1 and sys.argv[1] in ("echo", "load", "superlink", "supernode"):
         run(sys.argv[1])
     else:
         main()

@@ -22,7 +22,7 @@ class Group:
         self.words, self.starts = words, 0
         self.processes: dict[str, SimpleNamespace] = {}
 
-    def start_node(self, options, _group, _secret) -> None:
+    def start_node(self, options, _group) -> None:
         log = options.state / "logs" / "flower.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(self.words)
@@ -48,6 +48,6 @@ def test_a_key_in_use_is_tried_until_a_killed_client_counts_no_more(
     options = SimpleNamespace(state=tmp_path, keys=tmp_path / "client-4", server="office:9092", stay=False)
     begun = clock.now
     with pytest.raises(PruneFLError, match=f"{said}.*client-4/node.key"):
-        join._work(options, group, tmp_path / "secret", "office", 9092, lines.append)
+        join._work(options, group, "office", 9092, lines.append)
     assert seconds[0] <= clock.now - begun < seconds[1]
     assert all("still counts a client with this key" in line for line in lines) == (words == IN_USE)

@@ -8,7 +8,7 @@ import pytest
 
 ROOM = "prunefl.engines.flower"
 CARRIERS = (
-    "access child chunks client_app control envelope forks join keys mailbox processes serve server_app sockets "
+    "access child chunks client_app control envelope forks join keys mailbox node processes serve server_app sockets "
     "status supervise"
 )
 WORKER = "client_store codec handshake membership session simulated worker"

@@ -33,7 +33,7 @@ def end_with(function: Callable[[], None]) -> NoReturn:
 
 
 class ForkExecutor:
-    """Runs a task in a fork of this process, which has Flower loaded: milliseconds instead of seconds."""
+    """Runs a ServerApp in a fork of this process, which has Flower loaded: milliseconds instead of seconds."""
 
     def get_eligible_capacity(self, task_types: set[Any], **_: Any) -> tuple[set[Any], set[str]]:
         """Return that any task can start at once."""
@@ -68,14 +68,6 @@ def run_task(spec: Any) -> NoReturn:
     insecure = ["--insecure"] if spec.insecure else []
     sys.argv = [str(spec.task_type), "--runtime-api-address", spec.runtime_api_address, *insecure, *roots]
     sys.argv += ["--token", spec.token, "--parent-pid", str(os.getppid())]
-    end_with(_task_function(str(spec.task_type.value)))
+    from flwr.superlink.cli import flwr_serverapp
 
-
-def _task_function(kind: str) -> Callable[[], None]:
-    if kind == "flwr-serverapp":
-        from flwr.superlink.cli import flwr_serverapp
-
-        return flwr_serverapp
-    from flwr.supernode.cli import flwr_clientapp
-
-    return flwr_clientapp
+    end_with(flwr_serverapp)

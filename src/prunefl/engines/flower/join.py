@@ -1,6 +1,5 @@
-"""`prunefl client`: a SuperNode and the resident worker, started, watched, restarted and ended together."""
+"""`prunefl client`: a node and the resident worker, started, watched, restarted and ended together."""
 
-import secrets
 import socket
 import ssl
 import time
@@ -13,7 +12,6 @@ from prunefl.engines.flower.own_data import Share, check_data
 from prunefl.engines.flower.processes import NODE_FILE, QUIET, REFUSAL, REFUSED, SOCKET
 from prunefl.engines.flower.supervise import Backoff, ProcessGroup, Stopped, run_group
 from prunefl.system.errors import PruneFLError
-from prunefl.system.files import write_private
 from prunefl.system.locks import hold
 
 CALM = 120.0
@@ -63,7 +61,6 @@ def join(options: ClientOptions, say: Say) -> None:
         certificates.read_certificate(options.keys / "ca.pem")
         key_files.read_public_key(options.keys / key_files.SIGNING_PUBLIC)
     with hold(options.state):
-        secret = write_private(options.state / ".secret", secrets.token_bytes(32))
         environment = {
             **QUIET,
             SOCKET: str(socket_path(options.state)),
@@ -72,21 +69,19 @@ def join(options: ClientOptions, say: Say) -> None:
         }
         try:
             with run_group(options.state / "logs", environment) as group:
-                _work(options, group, secret, host, port, say)
+                _work(options, group, host, port, say)
         except Stopped as stopped:
             say(f"stopped by {stopped}")
-        finally:
-            secret.unlink(missing_ok=True)
 
 
-def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, port: int, say: Say) -> None:
+def _work(options: ClientOptions, group: ProcessGroup, host: str, port: int, say: Say) -> None:
     """Keep worker and node running until the server says that the run is over."""
     backoff, tries = {"worker": Backoff(), "flower": Backoff()}, 0
     begun = first = time.monotonic()
     log = options.state / "logs" / "flower.log"
     start_worker(options, group)
     wait_for_server(host, port, options.keys, say)
-    start_node(options, group, secret)
+    start_node(options, group)
     while True:
         time.sleep(0.2)
         for name in group.find_ended():
@@ -113,7 +108,7 @@ def _work(options: ClientOptions, group: ProcessGroup, secret: Path, host: str, 
             else:
                 wait_for_server(host, port, options.keys, say)
                 begun = time.monotonic()
-                start_node(options, group, secret)
+                start_node(options, group)
 
 
 def _explain_end(name: str, code: int, log: Path) -> str:
@@ -135,21 +130,12 @@ def start_worker(options: ClientOptions, group: ProcessGroup) -> None:
     group.start("worker", arguments, show=True)
 
 
-def start_node(options: ClientOptions, group: ProcessGroup, secret: Path) -> None:
-    """Start the SuperNode and its executor."""
-    port = free_port()
-    common = ["--superexec-auth-secret-file", str(secret)]
-    node = ["node", "--superlink", options.server, "--isolation", "process", *common]
-    node += ["--host", "127.0.0.1", "--port", str(port), "--node-config", f"partition-id={options.client}"]
-    if options.keys is None:
-        node += ["--insecure"]
-    else:
-        node += ["--root-certificates", str(options.keys / "ca.pem")]
-        node += ["--auth-supernode-private-key", str(options.keys / key_files.NODE)]
-    executor = ["executor", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", *common]
+def start_node(options: ClientOptions, group: ProcessGroup) -> None:
+    """Start the process that is connected to the server."""
     (options.state / "logs").mkdir(parents=True, exist_ok=True)
     (options.state / "logs" / "flower.log").write_bytes(b"")
-    group.start("flower", ["prunefl.engines.flower.processes", *node, "--", *executor])
+    keys = str(options.keys.resolve()) if options.keys else ""
+    group.start("flower", ["prunefl.engines.flower.node", options.server, keys])
 
 
 def wait_for_server(host: str, port: int, folder: Path | None, say: Say) -> None:
@@ -174,7 +160,7 @@ def wait_for_server(host: str, port: int, folder: Path | None, say: Say) -> None
 
 
 def probe(host: str, port: int, folder: Path | None) -> None:
-    """Open a connection as the SuperNode will, and close it."""
+    """Open a connection as the node will, and close it."""
     with socket.create_connection((host, port), timeout=10.0) as line:
         if folder is not None:
             context = ssl.create_default_context(cafile=str(folder / "ca.pem"))

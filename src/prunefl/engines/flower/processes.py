@@ -1,30 +1,22 @@
 """Flower's own processes as this project needs them.
 
-`python -m prunefl.engines.flower.processes link ARGS -- executor ARGS` runs a SuperLink (or, with `node`, a SuperNode)
-and its SuperExec with their usual arguments, as two forks of one process that has Flower loaded. It changes what
-their options cannot: who may talk to the SuperLink, how soon a waiting message is noticed, and that a message
-does not cost the start of an interpreter. Only this file, forks.py and control.py reach below Flower's public API;
-pyproject.toml pins the versions with which they are tested.
+`python -m prunefl.engines.flower.processes link ARGS -- executor ARGS` runs a SuperLink and its SuperExec with their
+usual arguments, as two forks of one process that has Flower loaded. It changes what their options cannot: who may talk
+to the SuperLink, and that the run is a fork. Only this file, forks.py, node.py and control.py reach below Flower's
+public API; pyproject.toml pins the versions with which they are tested.
 """
 
-import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prunefl.engines.flower.forks import ForkExecutor, die_with_parent, end_with
-from prunefl.engines.flower.heard import FILE as HEARD_FILE
-from prunefl.engines.flower.heard import HeardNodes
-from prunefl.engines.flower.status_view import StatusView
 from prunefl.system.errors import PruneFLError
-
-log = logging.getLogger(__name__)
 
 SECRET_FILE = "PRUNEFL_SECRET_FILE"
 RUN_FILE = "PRUNEFL_RUN_FILE"
@@ -64,6 +56,8 @@ def run_superlink() -> None:
 
     from prunefl.engines.flower.access import AccessControl
     from prunefl.engines.flower.connections import Connections
+    from prunefl.engines.flower.heard import FILE, HeardNodes
+    from prunefl.engines.flower.status_view import StatusView
     from prunefl.engines.flower.web_server import serve
 
     file, connections = Path(os.environ[SECRET_FILE]), Connections()
@@ -75,7 +69,7 @@ def run_superlink() -> None:
     }
     before = (
         Middleware(AccessControl, **options),
-        Middleware(HeardNodes, path=file.with_name(HEARD_FILE)),
+        Middleware(HeardNodes, path=file.with_name(FILE)),
     )
     view = Middleware(StatusView, digest=os.environ[VIEWER], file=Path(os.environ[STATUS_FILE]))
     patch(extensions, get_middleware=lambda: (view, *before) if os.environ[VIEWER] else before)
@@ -98,25 +92,6 @@ def max_bytes_file() -> Path:
     return Path(os.environ[RUN_FILE]).with_name(".max-bytes")
 
 
-class Pace:
-    """Stands in for the module `time` in the SuperNode's loop, which else looks for work every three seconds.
-
-    A node that has just worked looks again soon; one that waits long looks less and less often, so that the
-    delay stays a small share of the time waited: 5 %, between 0.2 and 3 seconds.
-    """
-
-    def __init__(self) -> None:
-        self.busy = time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep as long as makes sense now."""
-        if seconds < 1:
-            self.busy = time.monotonic()
-            time.sleep(0.05)
-        else:
-            time.sleep(min(3.0, max(0.2, 0.05 * (time.monotonic() - self.busy))))
-
-
 def shorten_waits() -> None:
     """Look again soon for a message's contents, and for a server that is away."""
     from flwr.supercore.inflatable import inflatable_utils
@@ -127,64 +102,17 @@ def shorten_waits() -> None:
     patch(http_retry, MAX_RETRY_DELAY=5)
 
 
-def run_supernode() -> None:
-    """Run the SuperNode at our pace. A node that was killed takes its place again at once."""
-    from flwr.supernode import start_client_internal
-    from flwr.supernode.cli import flower_supernode
-
-    shorten_waits()
-    connect = getattr(start_client_internal, "http_request_response", None)
-
-    @contextmanager
-    def reconnect(address: str, insecure: bool, roots: Any, keys: Any, *rest: Any) -> Iterator[Any]:
-        deactivate_former_node(Path(os.environ[NODE_FILE]), address, insecure, roots, keys)
-        assert connect is not None
-        with connect(address, insecure, roots, keys, *rest) as connection:
-            Path(os.environ[NODE_FILE]).write_text(str(connection[0]))
-            yield connection
-
-    patch(start_client_internal, time=Pace(), http_request_response=reconnect)
-    flower_supernode()
-
-
-def deactivate_former_node(file: Path, address: str, insecure: bool, roots: Any, keys: Any) -> None:
-    """Tell the SuperLink that our former self is gone: else it keeps the place for a minute."""
-    if keys is None or not file.exists():
-        return
-    from flwr.proto.fleet_pb2 import DeactivateNodeRequest
-    from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
-    from flwr.supernode.fleet_http_client import FleetHttpClient
-    from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-
-    interceptors: list[Any] = [
-        RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-        NodeAuthHttpInterceptor(*keys),
-    ]
-    connection = FleetHttpClient.from_server_address(address, insecure, roots, interceptors=interceptors)
-    try:
-        with connection as client:
-            client.DeactivateNode(DeactivateNodeRequest(node_id=int(file.read_text())))
-    except Exception:
-        # at worst the node waits for that minute
-        log.warning("the SuperLink could not be told that this node's former process is gone", exc_info=True)
-
-
 def run_superexec() -> None:
-    """Run the SuperExec with forks. On a client only our own ClientApp runs, whatever a server may send."""
+    """Run the SuperExec, with the run as a fork."""
     from flwr.supercore.cli import flower_superexec
     from flwr.supercore.superexec import run_superexec
-    from flwr.supernode.runtime import run_clientapp
-
-    from prunefl.engines.flower.client_app import app
 
     shorten_waits()
     patch(run_superexec, get_executor=lambda *_, **__: ForkExecutor())
-    patch(run_clientapp, install_from_fab=lambda *_, **__: None)
-    patch(run_clientapp, get_load_client_app_fn=lambda **_: lambda *__: app)
     flower_superexec()
 
 
-KINDS = {"link": run_superlink, "node": run_supernode, "executor": run_superexec}
+KINDS = {"link": run_superlink, "executor": run_superexec}
 
 
 def fork(kind: str, arguments: list[str]) -> int:
@@ -203,44 +131,20 @@ def main() -> None:
     """Run the processes that the arguments name until one of them ends, and end with its code."""
     die_with_parent()
     os.environ.update(QUIET)
-    # A server starts one task in its life, a client one for every message.
-    os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "1.0" if sys.argv[1] == "link" else "0.1"
     split = sys.argv.index("--")
     commands = [sys.argv[1:split], sys.argv[split + 1 :]]
     import flwr.supercore.cli
-    import flwr.superlink.cli
-    import flwr.supernode.cli  # noqa: F401
+    import flwr.superlink.cli  # noqa: F401
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     children = [fork(kind, arguments) for kind, *arguments in commands]
     code = 0
     try:
-        code = watch(children, commands)
+        code = os.waitstatus_to_exitcode(os.wait()[1])
     finally:
         end_children(children)
     sys.exit(code if code >= 0 else 1)
-
-
-def watch(children: list[int], commands: list[list[str]]) -> int:
-    """Wait until one of the children ends and return its code; a node that had been connected starts anew.
-
-    A SuperNode ends when a SuperLink that was restarted does not know it. It need not load Flower again for that.
-    """
-    started = time.time()
-    while True:
-        number, status = os.wait()
-        if number != children[0] or commands[0][0] != "node" or not has_connected_since(started):
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(1.0)
-        started = time.time()
-        children[0] = fork(commands[0][0], commands[0][1:])
-
-
-def has_connected_since(started: float) -> bool:
-    """Return whether the SuperNode has been connected since then."""
-    file = Path(os.environ[NODE_FILE])
-    return file.exists() and file.stat().st_mtime >= started
 
 
 def end_children(children: list[int]) -> None:
