@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prunefl.core.randomness import seeded_normal
 from prunefl.data import Samples
@@ -24,6 +24,10 @@ from prunefl.system.cores import count_workers
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import load_arrays, save_arrays
 
+# needs packages that only secure sums do
+if TYPE_CHECKING:
+    from prunefl.privacy.holdings import Member
+
 
 class Simulator:
     """Carries orders to simulated clients. Use as a context manager."""
@@ -35,7 +39,8 @@ class Simulator:
         self._left = False
         self._states = StateFiles(folder)
         self._last_files: set[str] = set()
-        self._follow = _SecureClients(setup) if setup.config.privacy.secure else _follow_openly
+        self._secure = _SecureClients(setup) if setup.config.privacy.secure else None
+        self._follow = self._secure or _follow_openly
         count = count_workers(setup.config.run.workers)
         self._pool = ThreadPoolExecutor(count, "client")
         self._backends: SimpleQueue[Backend] = SimpleQueue()
@@ -77,6 +82,10 @@ class Simulator:
             raise CancelledError  # nobody waits for the other passes, which may take hours
         if self._on_pass is not None:
             self._on_pass(done, most, density)
+
+    def take_keys(self, epoch: int) -> Mapping[int, tuple[int, bytes]]:
+        """Return the keys of all clients, which join once, when they are first asked for."""
+        return self._secure.join(epoch) if self._secure else {}
 
     def snapshot(self) -> dict[str, Any]:
         """Return the clients' states as a checkpoint remembers them; files that none speaks of go."""
@@ -131,16 +140,30 @@ class _SecureClients:
 
         self._seed, self._privacy, self._keys = setup.config.run.seed, setup.config.privacy, SimulatedKeys()
         self._vaults = {client: Vault() for client in setup.members}
+        self._joined = False
 
-    def __call__(self, order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
+    def join(self, epoch: int) -> dict[int, tuple[int, bytes]]:
+        """Return everybody's signed key for an epoch, once."""
+        from prunefl.rounds.secure_client import introduce_ahead
+
+        found = {}
+        for client in self._vaults if not self._joined else ():
+            self._vaults[client], key = introduce_ahead(self._vaults[client], self._member(client), epoch)
+            found[client] = (epoch, key)
+        self._joined = True
+        return found
+
+    def _member(self, client: int) -> "Member":
         from prunefl.privacy.holdings import Member
         from prunefl.privacy.signers import SimulatedSigner
+
+        settings, signer = self._privacy, SimulatedSigner(client, self._keys)
+        return Member(client, "simulation", settings.threshold, settings.neighbours, signer)
+
+    def __call__(self, order: Order, client: Client, state: ClientState) -> tuple[Reply, ClientState]:
         from prunefl.rounds.secure_client import follow_securely
 
-        signer = SimulatedSigner(client.number, self._keys)
-        settings = self._privacy
-        member = Member(client.number, "simulation", settings.threshold, settings.neighbours, signer)
-        vault = self._vaults[client.number]
+        member, vault = self._member(client.number), self._vaults[client.number]
         noise = partial(seeded_normal, self._seed, "privacy noise", client.number)
         reply, after, self._vaults[client.number] = follow_securely(
             order, client, state, vault, member, draw_noise=noise

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from prunefl.privacy import graph, keys, shares
 from prunefl.privacy.errors import Refused
 from prunefl.privacy.fixed_point import Layout, Words
-from prunefl.privacy.holdings import Held, Member, OpenSum, Peer, Secrets
+from prunefl.privacy.holdings import Channel, Held, Member, OpenSum, Peer, Secrets
 from prunefl.privacy.masks import add_mask, take_mask
 from prunefl.privacy.messages import (
     Plan,
@@ -27,6 +27,9 @@ from prunefl.privacy.messages import (
 CIPHERTEXT_BYTES = keys.KEY_BYTES + 2 * shares.SHARE_BYTES + 16
 """A public key, two shares, and the tag."""
 
+MOST_SPARES = 2
+"""Keys made ahead that are kept: who is not in a sum of the present epoch has one for it, and one for the next."""
+
 
 def statement(run: str, epoch: int, client: int, public: bytes) -> bytes:
     """Return what a client signs of its channel key."""
@@ -38,24 +41,38 @@ def _direction(plan: Plan, sender: int, receiver: int) -> bytes:
 
 
 def introduce(secrets: Secrets, member: Member, epoch: int) -> tuple[Secrets, bytes]:
-    """Return this client's channel key for an epoch, signed; it makes one for each, and each is later than the last."""
-    if epoch == secrets.epoch:
-        return secrets, secrets.introduction
-    if epoch < secrets.epoch:
-        raise Refused(f"a key for epoch {epoch}, but epoch {secrets.epoch} is under way")
+    """Return this client's channel key for an epoch, signed: ahead of it, for it begins with its first sum.
+
+    It makes one for each epoch, and each is later than the last.
+    """
+    if secrets.channel is not None and epoch == secrets.epoch:
+        return secrets, secrets.channel.introduction
+    if epoch in secrets.spares:
+        return secrets, secrets.spares[epoch].introduction
+    latest = max([secrets.epoch, *secrets.spares])
+    if epoch <= latest:
+        raise Refused(f"a key for epoch {epoch}, but there was one for epoch {latest} before")
     channel = X25519PrivateKey.generate()
     public = keys.public_bytes(channel)
     signature = member.signer.sign(statement(member.run, epoch, member.client, public))
-    after = replace(
-        secrets, epoch=epoch, channel=channel, introduction=public + signature, peers={}, current=None
-    )
-    return after, after.introduction
+    made = Channel(channel, public + signature)
+    kept = dict(sorted(secrets.spares.items())[1 - MOST_SPARES :])
+    return replace(secrets, spares={**kept, epoch: made}), made.introduction
+
+
+def _enter_epoch(secrets: Secrets, epoch: int) -> Secrets:
+    """Return the secrets in an epoch for which there is a spare key; what was before is forgotten with its keys."""
+    if epoch not in secrets.spares:
+        return secrets
+    later = {number: spare for number, spare in secrets.spares.items() if number > epoch}
+    return replace(secrets, epoch=epoch, channel=secrets.spares[epoch], spares=later, peers={}, current=None)
 
 
 def share(secrets: Secrets, member: Member, message: bytes) -> tuple[Secrets, bytes]:
     """Return a new round key, and shares of its seed and of a mask's for the neighbours, encrypted for each."""
     plan_bytes, introductions = unpack_parts(message, 2)
     plan = parse_plan(plan_bytes)
+    secrets = _enter_epoch(secrets, plan.epoch)
     _check_plan(secrets, member, plan)
     peers = _meet(secrets, member, unpack_table(introductions))
     near = sorted(member.draw_graph(plan)[member.client])
@@ -106,7 +123,7 @@ def _meet(secrets: Secrets, member: Member, introductions: Mapping[int, bytes]) 
         if client in peers and peers[client].public != public:
             raise Refused(f"a second key of client {client} in epoch {secrets.epoch}")
         if client not in peers:
-            peers[client] = Peer(public, keys.agree(secrets.channel, public))
+            peers[client] = Peer(public, keys.agree(secrets.channel.key, public))
     return peers
 
 

@@ -34,6 +34,14 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Channel:
+    """This client's key of an epoch, and what it said of it: the public half, signed."""
+
+    key: X25519PrivateKey
+    introduction: bytes
+
+
+@dataclass(frozen=True)
 class Peer:
     """Another client in this epoch: its public key as it signed it, and what we agreed on with it."""
 
@@ -70,7 +78,8 @@ class Secrets:
     """What a client keeps to itself, in memory alone: after a restart it introduces itself anew.
 
     Attributes:
-        epoch: of its channel key, 0 before the first; `introduction` is what it said of it.
+        epoch: of its channel key, 0 before the first sum.
+        spares: later epoch -> the key that it has made for it ahead; none of them has served yet.
         serial: of the last sum that it took part in.
         current: the sum that is under way, None when its secrets were used.
         unmasked: purpose -> which sum was unmasked for it, by a digest of whose it was. Of the same updates, sums over
@@ -78,8 +87,8 @@ class Secrets:
     """
 
     epoch: int = 0
-    channel: X25519PrivateKey | None = None
-    introduction: bytes = b""
+    channel: Channel | None = None
+    spares: Mapping[int, Channel] = field(default_factory=dict)
     peers: Mapping[int, Peer] = field(default_factory=dict)
     serial: int = 0
     current: OpenSum | None = None

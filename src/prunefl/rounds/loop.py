@@ -28,6 +28,12 @@ class Engine(Protocol):
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Iterable[Reply]:
         """Return the replies that came, perhaps one after another."""
 
+    def take_keys(self, epoch: int) -> Mapping[int, tuple[int, bytes]]:
+        """Return client -> epoch and signed key for secure sums, of those who have joined since the last call.
+
+        Who joins from now on is asked for a key of this epoch.
+        """
+
     def snapshot(self) -> dict[str, Any]:
         """Return, as JSON, what a checkpoint has to remember of the engine."""
 
@@ -66,7 +72,8 @@ def _run_secure_rounds(
     )
     from prunefl.rounds.secure_server import SecureSums
 
-    sums, cohort = SecureSums(Keyring(setup, engine.run), engine.carry), setup.choose_cohort(state.round + 1)
+    sums = SecureSums(Keyring(setup, engine.run, engine.take_keys), engine.carry)
+    cohort = setup.choose_cohort(state.round + 1)
     while state.round < setup.config.run.rounds and can_go_on(setup, state):
         begun, orders = begin_round(setup, state, cohort)
         round = state.round + 1

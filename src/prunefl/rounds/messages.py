@@ -43,7 +43,7 @@ class SecureWork(Work):
     """Compute nothing: take a step of a secure sum (`prunefl.privacy`).
 
     Attributes:
-        step: "introduce", "share" or "unmask".
+        step: what it is above all, for people: "introduce", "share" or "unmask".
         purpose: what it is the sum of.
     """
 

@@ -6,21 +6,26 @@ from dataclasses import dataclass, replace
 from prunefl.privacy import server as protocol
 from prunefl.privacy.errors import Refused
 from prunefl.privacy.fixed_point import Floats, Segment, Words, decode
-from prunefl.privacy.messages import Plan, Terms, Verdict, pack_parts, pack_table, unpack_parts
+from prunefl.privacy.messages import Plan, Terms, Verdict, pack_parts, pack_table
 from prunefl.privacy.noise_shares import Noising
 from prunefl.privacy.server import Shared
-from prunefl.rounds.messages import Order, SecureWork
+from prunefl.rounds.messages import Order
 from prunefl.rounds.secure_keys import Keyring
-from prunefl.rounds.secure_steps import Carry, Traffic, carry_step
+from prunefl.rounds.secure_steps import Carry, Given, Request, Traffic, carry_step, parse_given
 from prunefl.rounds.server import ServerState
 
 
 @dataclass(frozen=True)
 class Upcoming:
-    """The sum after this one, as far as it is known: its clients can share keys for it when they unmask this one."""
+    """The sum after this one, as far as it is known: its clients can share keys for it when they unmask this one.
+
+    Attributes:
+        renew: whether masks will have changed by then, and keys are to change with them.
+    """
 
     purpose: str
     cohort: tuple[int, ...]
+    renew: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,18 @@ class Attempt:
         found = protocol.unmask_sum(plan, rules, terms, shared, total, verdict, answers)
         return decode(found, terms.layout(plan)), alive, seconds
 
-    def _order(self, step: str, serial: int, message: bytes) -> Order:
-        work = SecureWork(step=step, purpose=self.plan.purpose)
-        return Order(next(iter(self.orders.values())).round, 0.0, b"", work, serial, message)
-
-    def _carry(self, orders: Mapping[int, Order], refused: dict[int, str]) -> dict[int, bytes]:
-        return carry_step(self.carry, self.state, orders, self.traffic, refused)[0]
+    def _carry(
+        self, requests: Mapping[int, Request], serial: int, refused: dict[int, str]
+    ) -> dict[int, Given]:
+        """Return what each client gives; keys of the next epoch are entered here."""
+        round, purpose = next(iter(self.orders.values())).round, self.plan.purpose
+        orders = {client: one.order(round, serial, purpose) for client, one in requests.items()}
+        answers = carry_step(self.carry, self.state, orders, self.traffic, refused)[0]
+        given = {client: parse_given(answer) for client, answer in answers.items()}
+        for client, one in given.items():
+            if requests[client].epoch:
+                self.keyring.enter(client, one.introduction, self.traffic)
+        return given
 
     def _ask_to_share(self, client: int, plan: Plan) -> bytes:
         """Return what a client needs to share keys for a sum: the plan, and neighbours' keys that it has not seen."""
@@ -101,15 +112,14 @@ class Attempt:
                 continue
             keyring.shown.setdefault(client, set()).update(keyring.rules.draw_graph(plan)[client])
         for client in set(plan.cohort) - shared.keys():
-            # it may have begun anew, or not have read what it was shown
-            keyring.keys.pop(client, None)
-            keyring.shown.pop(client, None)
+            keyring.forget(client)
         return shared
 
     def _collect_shares(self) -> dict[int, Shared]:
         plan = self.plan
-        orders = {c: self._order("share", plan.serial, self._ask_to_share(c, plan)) for c in plan.cohort}
-        return self._read_shared(plan, self._carry(orders, self.refused), self.refused)
+        requests = {client: Request(plan=self._ask_to_share(client, plan)) for client in plan.cohort}
+        found = self._carry(requests, plan.serial, self.refused)
+        return self._read_shared(plan, {c: given.shared for c, given in found.items()}, self.refused)
 
     def _check_shared(self, client: int, plan: Plan, answer: bytes) -> Shared:
         shared = protocol.parse_shared(answer)
@@ -139,43 +149,39 @@ class Attempt:
         return total, carry_step(self.carry, self.state, orders, self.traffic, self.refused, add)[1]
 
     def _plan_ahead(self, upcoming: Upcoming | None) -> Plan | None:
-        """Return the next sum, if all of its cohort have keys."""
-        if upcoming is None or not set(upcoming.cohort) <= self.keyring.keys.keys():
+        """Return the next sum, if all of its cohort have keys of this epoch, or of the next, which begins then."""
+        if upcoming is None:
             return None
-        return self.keyring.plan(sorted(upcoming.cohort), upcoming.purpose)
+        keyring, cohort = self.keyring, set(upcoming.cohort)
+        if upcoming.renew or not cohort <= keyring.keys.keys():
+            if not cohort <= keyring.ahead.keys():
+                return None
+            keyring.begin_epoch()
+        return keyring.plan(sorted(cohort), upcoming.purpose)
 
     def _collect_answers(
         self, verdict: Verdict, upcoming: Upcoming | None
     ) -> tuple[dict[int, bytes], Ahead | None]:
         """Return the shares that came, and what was shared for the sum that comes next.
 
-        Who did not answer has its vector in this sum all the same.
+        Who did not answer has its vector in this sum all the same. Whoever has no key for the next epoch makes one.
         """
-        after = self._plan_ahead(upcoming)
-        shares = {client: self._ask_to_share(client, after) for client in after.cohort} if after else {}
-        orders = {
-            client: self._order("unmask", verdict.serial, pack_parts(verdict.pack(), shares.get(client, b"")))
-            for client in verdict.alive
+        after, told = self._plan_ahead(upcoming), verdict.pack()
+        plans = {client: self._ask_to_share(client, after) for client in after.cohort} if after else {}
+        near = {*self.orders, *(upcoming.cohort if upcoming else ())}
+        without = set(self.keyring.list_to_ask(near))
+        requests = {
+            client: Request(
+                told if client in verdict.alive else b"",
+                plans.get(client, b""),
+                self.keyring.coming if client in without else 0,
+            )
+            for client in sorted({*verdict.alive, *plans, *without})
         }
-        if after:
-            orders |= {c: self._order("share", after.serial, shares[c]) for c in shares if c not in orders}
-        found = self._carry(orders, {})
-        answers, ahead = {}, {}
-        for client, answer in found.items():
-            answers[client], shared = self._split_answer(answer, client in verdict.alive)
-            if client in shares:
-                ahead[client] = shared
+        found = self._carry(requests, verdict.serial, {})
+        answers = {client: given.shares for client, given in found.items()}
         if after is None:
             return answers, None
-        sealed = self._read_shared(after, ahead, {})
+        shared = {client: given.shared for client, given in found.items() if client in plans}
+        sealed = self._read_shared(after, shared, {})
         return answers, Ahead(after, sealed) if sealed.keys() == set(after.cohort) else None
-
-    def _split_answer(self, answer: bytes, unmasks: bool) -> tuple[bytes, bytes]:
-        """Return the shares that unmask, and those for the next sum; what is not readable is none."""
-        if not unmasks:
-            return b"", answer
-        try:
-            given, shared = unpack_parts(answer, 2)
-        except Refused:
-            return b"", b""
-        return given, shared

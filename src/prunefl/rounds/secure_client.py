@@ -11,13 +11,14 @@ from prunefl.privacy.client import Masking
 from prunefl.privacy.errors import Refused
 from prunefl.privacy.fixed_point import Layout, Values, Words, encode
 from prunefl.privacy.holdings import Member, Secrets
-from prunefl.privacy.messages import pack_parts, stamp, unpack_parts
+from prunefl.privacy.messages import stamp
 from prunefl.privacy.noise_shares import Noising
 from prunefl.rounds.client import Client, ClientState, evaluate, train
 from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
 from prunefl.rounds.noised_vectors import make_noised_vector, noise_vector, refuse_other_noise
 from prunefl.rounds.private import is_private
 from prunefl.rounds.scores import SCORE_BYTES, unpack_scores
+from prunefl.rounds.secure_steps import Given, parse_request
 from prunefl.rounds.vectors import find_residual, make_score_vector, make_update_vector
 
 Evaluate = Callable[[Order, EvaluationWork, Client, ClientState], tuple[Reply, SparseState | None]]
@@ -63,6 +64,12 @@ class Vault:
     made: Made | None = None
 
 
+def introduce_ahead(vault: Vault, member: Member, epoch: int) -> tuple[Vault, bytes]:
+    """Return a client's signed key for an epoch, as it gives it when it joins."""
+    secrets, introduction = protocol.introduce(vault.secrets, member, epoch)
+    return replace(vault, secrets=secrets), introduction
+
+
 def follow_securely(
     order: Order,
     client: Client,
@@ -84,7 +91,7 @@ def follow_securely(
     private = is_private(client.config)
     empty = Reply(client.number, order.round, 1 if private else len(client.split.train), 0.0, b"")
     if isinstance(order.work, SecureWork):
-        secrets, answer = _take_step(order, order.work, vault.secrets, member)
+        secrets, answer = _take_step(order.secure, vault.secrets, member)
         return replace(empty, secure=stamp(order.serial, answer)), state, replace(vault, secrets=secrets)
     if not order.secure:
         raise Refused(f"round {order.round}: an update without a mask, but privacy.secure=true")
@@ -115,18 +122,17 @@ def follow_securely(
     )
 
 
-def _take_step(order: Order, work: SecureWork, secrets: Secrets, member: Member) -> tuple[Secrets, bytes]:
-    if work.step == "introduce":
-        return protocol.introduce(secrets, member, order.serial)
-    if work.step == "share":
-        return protocol.share(secrets, member, order.secure)
-    if work.step == "unmask":
-        verdict, ahead = unpack_parts(order.secure, 2)
-        secrets, given = protocol.unmask(secrets, member, verdict)
-        # shares for the next sum, which saves an exchange
-        secrets, shared = protocol.share(secrets, member, ahead) if ahead else (secrets, b"")
-        return secrets, pack_parts(given, shared)
-    raise Refused(f"step {work.step[:40]!r} of a secure sum is not known here")
+def _take_step(message: bytes, secrets: Secrets, member: Member) -> tuple[Secrets, bytes]:
+    """Return what a client gives for a request; it does all of it, or nothing."""
+    request = parse_request(message)
+    shares = shared = introduction = b""
+    if request.verdict:
+        secrets, shares = protocol.unmask(secrets, member, request.verdict)
+    if request.plan:
+        secrets, shared = protocol.share(secrets, member, request.plan)
+    if request.epoch:
+        secrets, introduction = protocol.introduce(secrets, member, request.epoch)
+    return secrets, Given(shares, shared, introduction).pack()
 
 
 def _make_update(order: Order, client: Client, state: ClientState, vault: Vault, masking: Masking) -> Made:

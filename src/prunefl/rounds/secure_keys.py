@@ -1,37 +1,50 @@
-"""The clients' channel keys as the server passes them on: signed, and good from one reconfiguration to the next."""
+"""The clients' channel keys as the server passes them on: signed, and good from one reconfiguration to the next.
+
+Keys of the next epoch are there before it begins: clients make them when they join, and beside other steps.
+"""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prunefl.privacy.errors import TooFew
 from prunefl.privacy.graph import count_needed
 from prunefl.privacy.messages import Plan
 from prunefl.privacy.server import Rules
-from prunefl.rounds.messages import Order, SecureWork
-from prunefl.rounds.secure_steps import Carry, Traffic, carry_step
+from prunefl.rounds.messages import Order
+from prunefl.rounds.secure_steps import Carry, Request, Traffic, carry_step, parse_given
 from prunefl.rounds.server import ServerState, Setup
+
+TakeKeys = Callable[[int], Mapping[int, tuple[int, bytes]]]
+"""Returns client -> epoch and signed key of those who have joined since the last call; who joins from now on is asked
+for a key of the epoch given."""
 
 
 @dataclass
 class Keyring:
-    """The keys of an epoch.
+    """The keys of an epoch, and those of the next.
 
     Attributes:
         run: the run's name, which clients know, too.
-        keys: client -> its signed key of this epoch, which is that of `masks`, of those who have it still.
-        pinned: the same of all that ever had one in it: others have believed it, and will believe no second.
+        take_keys: gives what clients have said of their keys when they joined.
+        keys: client -> its signed key of this epoch, of those who have it still.
+        masks: those of the epoch; none yet, where it has begun before they were chosen.
         shown: client -> whose keys it has been shown.
+        coming, ahead: the next epoch, and the keys for it.
+        asked: whether all members have been asked for those.
     """
 
     setup: Setup
     run: str
+    take_keys: TakeKeys
     epoch: int = 0
     masks: bytes = b""
     last: int = 0
     keys: dict[int, bytes] = field(default_factory=dict)
-    pinned: dict[int, bytes] = field(default_factory=dict)
     shown: dict[int, set[int]] = field(default_factory=dict)
+    coming: int = 0
+    ahead: dict[int, bytes] = field(default_factory=dict)
+    asked: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -51,11 +64,14 @@ class Keyring:
 
     def need_keys(self, orders: Mapping[int, Order]) -> None:
         """Raise TooFew where fewer have a key than have to remain."""
-        there, needed = len(orders.keys() & self.keys.keys()), count_needed(len(orders), self.rules.threshold)
+        there, needed = len(orders.keys() & self.keys.keys()), self._count_needed(orders)
         if there < needed:
             raise TooFew(f"{there} of {len(orders)} clients have introduced themselves, {needed} are needed")
 
-    def introduce(
+    def _count_needed(self, orders: Mapping[int, Order]) -> int:
+        return count_needed(len(orders), self.rules.threshold)
+
+    def prepare(
         self,
         carry: Carry,
         state: ServerState,
@@ -63,38 +79,61 @@ class Keyring:
         purpose: str,
         traffic: Traffic,
     ) -> None:
-        """Have clients make keys: all where masks have changed, and the cohort where somebody of it has none.
+        """Begin a new epoch where masks have changed, or somebody has a key for the next one alone.
 
-        Who has one says it again; who has begun anew has another, and all have to.
+        Who has none is left out of the sum, and asked beside it; all are asked first where too few would be left.
         """
+        self._enter_joined(traffic)
         masks = state.sparse.masks.digest
-        if self.epoch and masks == self.masks and orders.keys() <= self.keys.keys():
+        self.masks = self.masks or masks
+        now, then = orders.keys() & self.keys.keys(), orders.keys() & self.ahead.keys()
+        enough = self._count_needed(orders)
+        if self.epoch and masks == self.masks and len(now) >= enough and not now < then:
             return
-        before, asked = traffic.num_bytes, list(orders)
-        if masks != self.masks:
-            self._begin_epoch(masks)
-            asked = self._list_members()
-        found = self._ask_for_keys(carry, state, asked, purpose, traffic)
-        if any(self.pinned.get(client, key) != key for client, key in found.items()):
-            self._begin_epoch(masks)
-            found = self._ask_for_keys(carry, state, self._list_members(), purpose, traffic)
-        self.keys |= found
-        self.pinned |= found
-        traffic.setup += traffic.num_bytes - before
+        if len(then) < enough:
+            asked = {client: Request(epoch=self.coming) for client in self.list_to_ask(orders)}
+            wanted = {c: one.order(max(1, state.round), self.coming, purpose) for c, one in asked.items()}
+            for client, answer in carry_step(carry, state, wanted, traffic, {})[0].items():
+                self.enter(client, parse_given(answer).introduction, traffic)
+        self.begin_epoch(masks)
 
-    def _begin_epoch(self, masks: bytes) -> None:
-        self.epoch, self.masks = self.next_number(), masks
-        self.keys, self.pinned, self.shown = {}, {}, {}
+    def _enter_joined(self, traffic: Traffic) -> None:
+        """Take the keys of who has joined: he has no others, whatever he said before."""
+        self.coming = self.coming or self.next_number()
+        joined = self.take_keys(self.coming)
+        if joined and not self.epoch and not self.ahead:
+            # made when the first clients came, before there was a round
+            self.coming = max(epoch for epoch, _ in joined.values())
+            self.last = max(self.last, self.coming)
+        for client, (epoch, introduction) in joined.items():
+            self.forget(client)
+            if epoch == self.coming:
+                traffic.up.setdefault(client, []).append(len(introduction))
+                self.enter(client, introduction, traffic)
 
-    def _ask_for_keys(
-        self, carry: Carry, state: ServerState, asked: Sequence[int], purpose: str, traffic: Traffic
-    ) -> dict[int, bytes]:
-        work = SecureWork(step="introduce", purpose=purpose)
-        orders = {client: Order(max(1, state.round), 0.0, b"", work, self.epoch) for client in asked}
-        return carry_step(carry, state, orders, traffic, {})[0]
+    def enter(self, client: int, introduction: bytes, traffic: Traffic) -> None:
+        """Enter a client's key of the next epoch."""
+        if introduction:
+            self.ahead[client] = introduction
+            traffic.setup += len(introduction)
 
-    def _list_members(self) -> list[int]:
-        return [client for client in self.setup.members if client not in self.setup.left_out]
+    def forget(self, client: int) -> None:
+        """Use no key of a client that may have begun anew, or not have read what it was shown."""
+        for known in (self.keys, self.shown, self.ahead):
+            known.pop(client, None)
+
+    def list_to_ask(self, cohort: Iterable[int]) -> list[int]:
+        """Return who is to make a key for the next epoch: all members once, of these whoever has none yet."""
+        wanted = list(cohort)
+        if not self.asked:
+            wanted = [client for client in self.setup.members if client not in self.setup.left_out]
+        self.asked = True
+        return [client for client in wanted if client not in self.ahead]
+
+    def begin_epoch(self, masks: bytes = b"") -> None:
+        """Begin the next epoch with the keys that there are for it; masks may not be known yet."""
+        self.epoch, self.keys, self.masks, self.shown = self.coming, self.ahead, masks, {}
+        self.coming, self.ahead, self.asked = self.next_number(), {}, False
 
     def list_missing(self, orders: Mapping[int, Order]) -> dict[int, str]:
         """Return who has no key, with words for it."""

@@ -42,11 +42,11 @@ def finish_secure_round(
 
     Args:
         before, begun: the state before and after its orders were packed.
-        upcoming: the sum that comes next, if masks stay as they are.
+        upcoming: the sum that comes next, if it is known.
     """
     template, work = setup.network.template, next(iter(orders.values())).work
     # a statistic is there to choose masks by, and with new masks there are new keys
-    following = None if work.report else upcoming
+    following = replace(upcoming, renew=bool(work.report)) if upcoming else None
     noising = agree_on_noise(setup.config, before.spent.clip, len(orders))
     if noising is not None:
         return _finish_noised_round(setup, begun, orders, sums, following, noising)

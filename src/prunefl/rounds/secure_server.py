@@ -60,14 +60,14 @@ class SecureSums:
         Args:
             orders: with the model and the work, as without privacy.
             content: what their vectors hold.
-            upcoming: the sum that comes next, if it is known to need no new keys.
+            upcoming: the sum that comes next, if it is known.
 
         Raises:
             RoundFailed: too few clients, in each attempt.
         """
         keyring, traffic, refused = self.keyring, Traffic(), {}
         for attempt in range(ATTEMPTS):
-            keyring.introduce(self.carry, state, orders, purpose, traffic)
+            keyring.prepare(self.carry, state, orders, purpose, traffic)
             ahead = self._take_ahead(orders, purpose)
             plan = ahead.plan if ahead else keyring.plan(sorted(orders), purpose)
             one = Attempt(keyring, self.carry, state, orders, plan, traffic, keyring.list_missing(orders))

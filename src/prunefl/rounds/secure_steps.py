@@ -1,15 +1,73 @@
-"""One step of a secure sum: an order to each client, its answer, and the bytes of both."""
+"""One step of a secure sum: an order to each client, its answer, and the bytes of both.
+
+What can go together does, for each exchange costs a round a delay: who unmasks one sum shares keys for the next, and
+makes a key for the epoch after.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prunefl.privacy.errors import Refused
-from prunefl.privacy.messages import read_stamped
-from prunefl.rounds.messages import Order, Reply
+from prunefl.privacy.messages import pack_parts, read_stamped, unpack_parts
+from prunefl.rounds.messages import Order, Reply, SecureWork
 from prunefl.rounds.server import ServerState
 from prunefl.rounds.updates import NO_REPLY
 
 Carry = Callable[[ServerState, Mapping[int, Order]], Iterable[Reply]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client is asked for beside vectors; any of it may be missing.
+
+    Attributes:
+        verdict: of which sum it is to give shares, and who is left of it.
+        plan: for which sum it is to share keys, with the neighbours' keys that it has not seen.
+        epoch: for which it is to make a key ahead; 0: none.
+    """
+
+    verdict: bytes = b""
+    plan: bytes = b""
+    epoch: int = 0
+
+    @property
+    def work(self) -> str:
+        """In a word."""
+        return "unmask" if self.verdict else "share" if self.plan else "introduce"
+
+    def order(self, round: int, serial: int, purpose: str) -> Order:
+        """Return it as an order."""
+        message = pack_parts(self.verdict, self.plan, b"%d" % self.epoch)
+        return Order(round, 0.0, b"", SecureWork(step=self.work, purpose=purpose), serial, message)
+
+
+def parse_request(message: bytes) -> Request:
+    """Return what a client is asked for, or refuse what is not readable."""
+    verdict, plan, epoch = unpack_parts(message, 3)
+    if not epoch.isdigit() or len(epoch) > 18:
+        raise Refused("an epoch that is no number")
+    return Request(verdict, plan, int(epoch))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a client gives: shares that unmask, shares for the next sum, its key of a later epoch."""
+
+    shares: bytes = b""
+    shared: bytes = b""
+    introduction: bytes = b""
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        return pack_parts(self.shares, self.shared, self.introduction)
+
+
+def parse_given(answer: bytes) -> Given:
+    """Return what a client gives; what is not readable is nothing."""
+    try:
+        return Given(*unpack_parts(answer, 3))
+    except Refused:
+        return Given()
 
 
 @dataclass

@@ -15,9 +15,11 @@ from prunefl.config import Config
 from prunefl.core.objectives import check_class_weights, loss_of
 from prunefl.data import Federation, Samples
 from prunefl.data.public import load_public
+from prunefl.engines.flower.bell import FILE as BELL
+from prunefl.engines.flower.bell import Bell
 from prunefl.engines.flower.codec import RUN_NAME
 from prunefl.engines.flower.engine import FlowerEngine, Terms
-from prunefl.engines.flower.envelope import Envelope, seal
+from prunefl.engines.flower.envelope import Envelope
 from prunefl.engines.flower.handshake import collect_facts, with_task, without_servers_own
 from prunefl.engines.flower.mailbox import Mailbox, Messages
 from prunefl.engines.flower.membership import Membership
@@ -86,19 +88,20 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     name = name_run(folder, resume)
     facts = collect_facts(network.template)
     plan = encode_plan(network.plan) if network.plan is not None else ""
-    hello = seal(Envelope("hello", {"run": name, "config": text, "plan": plan, "facts": facts}))
+    hello = Envelope("hello", {"run": name, "config": text, "plan": plan, "facts": facts})
     tested, server = federation.test is not None, config.server
     status = Status(folder, config.run.rounds, has_test=tested, classes=federation.names)
     status.weight_cap = config.training.weight_cap if config.training.weighting == "samples" else 0.0
     limits = (server.quorum, server.deadline, config.initial.deadline)
     terms = Terms(*limits, name, text, plan, server.min_clients, config.initial.max_passes)
     announce_max_bytes(limit_reply_bytes(setup))
-    with Mailbox(grid, limit_reply_bytes(setup)) as unsigned:
+    with Mailbox(grid, limit_reply_bytes(setup)) as unsigned, Bell(folder / BELL, unsigned.ring):
         mailbox: Messages = unsigned
         if options.keys is not None:
             mailbox = sign_messages(unsigned, name, options.keys, options.nodes)
         patience, count = max(120.0, server.deadline), len(federation.clients)
-        membership = Membership(mailbox, count, options.nodes, hello, patience, say, server.clients)
+        epoch = time.time_ns() // 1000 if config.privacy.secure else 0
+        membership = Membership(mailbox, count, options.nodes, hello, patience, say, server.clients, epoch)
         status.members, status.turned_away = membership.members, membership.turned_away
         engine = FlowerEngine(mailbox, membership, terms, partial(whole_order, setup), say, status.write)
         status.phase = "waiting for clients"

@@ -95,6 +95,9 @@ class FakeMailbox:
         self.due = [(when, answer) for when, answer in self.due if when > self.clock.now]
         return ready
 
+    def wait(self, seconds):
+        self.clock.sleep(seconds)
+
     def forget(self, name):
         self.due = [(when, answer) for when, answer in self.due if answer.message != name]
 
@@ -107,7 +110,7 @@ def federation(clock, *manners, quorum=0.5, deadline=10.0, initial_deadline=8640
     mailbox = FakeMailbox(clock, dict(zip(nodes, manners, strict=True)), dict.fromkeys(nodes, "monday"))
     words = []
     keys = {node: node - 10 for node in nodes}
-    hello = seal(Envelope("hello"))
+    hello = Envelope("hello")
     membership = Membership(mailbox, len(manners), keys, hello, deadline, words.append, only)
     terms = Terms(
         quorum, deadline, initial_deadline, "run", "config", min_clients=min_clients, initial_passes=PASSES

@@ -8,7 +8,7 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest
 from flwr.proto.node_pb2 import Node
 
 from prunefl.engines.flower import heard as module
-from prunefl.engines.flower.heard import PULL, HeardNodes, read_heard
+from prunefl.engines.flower.heard import PULL, Heard, HeardNodes, read_heard
 
 
 def ask(path: Path, body: bytes, status: int = 200, url: str = PULL) -> None:
@@ -22,7 +22,7 @@ def ask(path: Path, body: bytes, status: int = 200, url: str = PULL) -> None:
     async def send(event):
         pass
 
-    asyncio.run(HeardNodes(inside, path)({"type": "http", "path": url}, receive, send))
+    asyncio.run(HeardNodes(inside, Heard(path))({"type": "http", "path": url}, receive, send))
 
 
 def pull(node: int) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 
 ROOM = "prunefl.engines.flower"
 CARRIERS = (
-    "access child chunks client_app control envelope forks join keys mailbox node processes serve server_app sockets "
-    "status supervise"
+    "access bell child chunks client_app control envelope forks join keys mailbox node processes serve server_app "
+    "shortcut sockets status supervise waiting"
 )
 WORKER = "client_store codec handshake membership session simulated worker"
 

@@ -108,17 +108,32 @@ def test_a_message_that_cannot_be_fetched_ends_nothing(monkeypatch) -> None:
 
 
 def test_who_waits_long_looks_less_often_and_never_more_than_a_twentieth_late(monkeypatch) -> None:
+    """At a SuperLink that says at once that there is nothing."""
     clock = Clock()
     monkeypatch.setattr(node, "time", clock)
     pace, looks = node.Pace(), []
     begun = clock.now
+    for _ in range(node.AT_ONCE):
+        pace.wait(False, 0.0)
+    assert clock.now == begun
     while clock.now - begun < 300:
         before = clock.now
-        pace.wait(False)
+        pace.wait(False, 0.0)
         looks.append((before - begun, clock.now - before))
     assert all(0.2 <= slept <= max(0.2, 0.05 * waited) + 1e-9 for waited, slept in looks)
     assert looks[-1][1] == pytest.approx(3.0)
-    pace.wait(True)
+    pace.wait(True, 0.0)
     before = clock.now
-    pace.wait(False)
+    for _ in range(node.AT_ONCE + 1):
+        pace.wait(False, 0.0)
     assert clock.now - before == pytest.approx(0.2)
+
+
+def test_a_superlink_that_keeps_questions_is_asked_again_at_once(monkeypatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(node, "time", clock)
+    pace, begun = node.Pace(), clock.now
+    # kept to the end, or broken off by a message that comes with the next look
+    for had_message, seconds in [(False, 20.0)] * 50 + [(False, 0.01), (True, 0.3)] * 50:
+        pace.wait(had_message, seconds)
+    assert clock.now == begun

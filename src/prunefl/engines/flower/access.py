@@ -109,7 +109,7 @@ class AccessControl:
             return
         self._buffered[peer] += size
         try:
-            body = await asyncio.wait_for(_read_body(receive, size), BODY_SECONDS)
+            body = await asyncio.wait_for(read_body(receive), BODY_SECONDS)
             if scope["path"].startswith(FLEET):
                 self._ledger.check(scope["path"], body)
         except TimeoutError:
@@ -119,7 +119,7 @@ class AccessControl:
             await _refuse(send, 403)
         else:
             granted = _watch(send, lambda answer: self._note(scope, body, answer))
-            await self.app(scope, _replay(body, receive), granted)
+            await self.app(scope, replay(body, receive), granted)
         finally:
             self._buffered[peer] -= size
             # only who is sending something is kept
@@ -158,7 +158,7 @@ async def _refuse(send: Send, status: int) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _read_body(receive: Receive, size: int) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     """Return the whole body; what is longer than announced the web server does not let through."""
     parts = []
     while True:
@@ -168,7 +168,7 @@ async def _read_body(receive: Receive, size: int) -> bytes:
             return b"".join(parts)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives the body once, and then what comes."""
     events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
 

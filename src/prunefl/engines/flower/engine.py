@@ -92,7 +92,7 @@ class FlowerEngine:
             for answer in self._mailbox.fetch():
                 self._membership.accept(answer)
             self._on_change()
-            time.sleep(0.2)
+            self._mailbox.wait(0.2)
 
     def carry(self, state: ServerState, orders: Mapping[int, Order]) -> Sequence[Reply]:
         """Return the replies of a quorum at least; without one, wait and say so."""
@@ -111,8 +111,8 @@ class FlowerEngine:
                 spoken = waited
                 self._say(self._describe_waiting(current))
             self._on_change()
-            # Often at first, then less: the delay stays a fiftieth of the time waited.
-            time.sleep(min(1.0, max(0.1, 0.02 * waited)))
+            # Without a bell, often at first, then less: the delay stays a fiftieth of the time waited.
+            self._mailbox.wait(min(1.0, max(0.1, 0.02 * waited)))
         self._by_message = {m.message: m for m in self._membership.members.values() if m.message}
         return list(current.replies.values())
 
@@ -134,6 +134,10 @@ class FlowerEngine:
                 self._send_where_due(current, waited)
             else:
                 self._enter(current, answer)
+
+    def take_keys(self, epoch: int) -> Mapping[int, tuple[int, bytes]]:
+        """Return the keys for secure sums of those who have joined since the last call."""
+        return self._membership.take_keys(epoch)
 
     def snapshot(self) -> dict[str, Any]:
         """Clients keep their own state."""
@@ -274,4 +278,4 @@ class FlowerEngine:
         limit = time.monotonic() + seconds
         while waiting and time.monotonic() < limit:
             waiting -= {answer.message for answer in self._mailbox.fetch()}
-            time.sleep(0.05)
+            self._mailbox.wait(0.05)

@@ -1,6 +1,6 @@
 """When each node last asked for work: the SuperLink sees it, and leaves it in a file for who writes the status.
 
-A node asks at least every three seconds, but is only missed by Flower after a minute.
+A node that waits for work is noted every two seconds (waiting.py), but is only missed by Flower after a minute.
 """
 
 import json
@@ -49,8 +49,8 @@ class Heard:
 class HeardNodes:
     """Behind access control, before the SuperLink: notes whose request for work the SuperLink has granted."""
 
-    def __init__(self, app: Any, path: Path) -> None:
-        self.app, self.heard = app, Heard(path)
+    def __init__(self, app: Any, heard: Heard) -> None:
+        self.app, self.heard = app, heard
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] != PULL:

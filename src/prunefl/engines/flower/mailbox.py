@@ -1,6 +1,7 @@
 """Messages over Flower's Grid. An answer that hangs on its way must not keep back the others."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,6 +84,9 @@ class Messages(Protocol):
     def fetch(self) -> list[Answer]:
         """Return the answers that have come since the last call."""
 
+    def wait(self, seconds: float) -> None:
+        """Return when an answer may have come, after so many seconds at most."""
+
     def forget(self, name: str) -> None:
         """Do not look for this answer any more."""
 
@@ -94,6 +98,7 @@ class Mailbox:
         self._grid, self._max_bytes = grid, max_bytes
         self._pool = ThreadPoolExecutor(THREADS, "mailbox")
         self._open: set[str] = set()
+        self._news = threading.Event()
         self._jobs: dict[Future[list[Answer]], tuple[Sequence[str], float]] = {}
 
     def list_online(self) -> dict[int, str]:
@@ -135,7 +140,23 @@ class Mailbox:
         for start in range(0, len(names), max(1, size)):
             if len(self._jobs) < THREADS:
                 group = names[start : start + size]
-                self._jobs[self._pool.submit(self._pull, group)] = (group, now)
+                job = self._pool.submit(self._pull, group)
+                job.add_done_callback(self._note_done)
+                self._jobs[job] = (group, now)
+
+    def _note_done(self, job: Future[list[Answer]]) -> None:
+        """Say that a fetch has brought something: one that has not is no reason to look again."""
+        if job.cancelled() or job.exception() or job.result():
+            self._news.set()
+
+    def ring(self) -> None:
+        """Say that an answer has come, wherever it is: it is to be looked for now."""
+        self._news.set()
+
+    def wait(self, seconds: float) -> None:
+        """Return when an answer may have come, after so many seconds at most."""
+        self._news.wait(seconds)
+        self._news.clear()
 
     def forget(self, name: str) -> None:
         """Do not look for this answer any more."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prunefl.data.task import spoken
 from prunefl.engines.flower import Say
@@ -62,9 +62,10 @@ class Membership:
 
     Args:
         keys: node -> client, for nodes with registered keys; empty where nodes are believed (--insecure).
-        hello: the sealed envelope that greets a node; its answer says which client it is, with how many samples.
+        hello: the envelope that greets a node; its answer says which client it is, with how many samples.
         patience: seconds after which a node that did not answer is greeted again.
         only: numbers of the clients that take part; () for all.
+        epoch: for which clients make keys for secure sums when they join; 0 for none.
     """
 
     def __init__(
@@ -72,10 +73,11 @@ class Membership:
         mailbox: Messages,
         clients: int,
         keys: Mapping[int, int],
-        hello: bytes,
+        hello: Envelope,
         patience: float,
         say: Say,
         only: Sequence[int] = (),
+        epoch: int = 0,
     ) -> None:
         self.members = {client: Member(client) for client in only or range(clients)}
         self.turned_away: dict[int, str] = {}
@@ -83,6 +85,7 @@ class Membership:
         self._patience, self._say = patience, say
         self._greeted: dict[int, tuple[str, float]] = {}
         self._hellos: dict[str, tuple[int, str]] = {}
+        self.epoch, self._introduced = epoch, dict[int, tuple[int, bytes]]()
 
     def refresh(self) -> None:
         """See who is online and greet who is new."""
@@ -95,10 +98,20 @@ class Membership:
         for node, since in online.items():
             before, when = self._greeted.get(node, ("?", 0.0))
             if node not in known and (before != since or now - when > self._patience):
-                new[node] = self._hello
+                new[node] = seal(self._greet())
                 self._greeted[node] = (since, now)
         sent = self._mailbox.send(new, self._patience, "hello")
         self._hellos |= {name: (node, online[node]) for node, name in sent.items()}
+
+    def _greet(self) -> Envelope:
+        if not self.epoch:
+            return self._hello
+        return replace(self._hello, values={**self._hello.values, "epoch": self.epoch})
+
+    def take_keys(self, epoch: int) -> dict[int, tuple[int, bytes]]:
+        """Return what clients said of their keys when they joined, once; who joins now is asked for this epoch's."""
+        self.epoch, found, self._introduced = epoch, self._introduced, {}
+        return found
 
     def is_joining(self, member: Member) -> bool:
         """Return whether this client has been greeted and not answered yet."""
@@ -135,7 +148,8 @@ class Membership:
 
     def _enter(self, node: int, since: str, answer: Answer) -> None:
         """Make a node the client that it says it is, if it may be that one."""
-        values = answer.open().values
+        envelope = answer.open()
+        values = envelope.values
         client, samples = read_number(values, "client", int), read_number(values, "num_samples", int)
         if self._keys and self._keys.get(node) != client:
             raise EnvelopeError(
@@ -156,6 +170,8 @@ class Membership:
         if not member.online or member.since != since:
             self._replace_process(member, node, since, samples)
             member.held_out, member.by_class = held_out, by_class
+        if self.epoch and envelope.parts:
+            self._introduced[client] = (read_number(values, "epoch", int), envelope.parts[0])
 
     def _replace_process(self, member: Member, node: int, since: str, samples: int) -> None:
         if member.message:

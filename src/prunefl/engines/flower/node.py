@@ -2,8 +2,8 @@
 
 Flower's own SuperNode keeps a message in a database, serves it over HTTP to a second process and starts a third to
 answer it. On a small device those are most of the memory; here is one process that listens nowhere and speaks the same
-protocol by the same functions. With processes.py, forks.py and control.py it is all that reaches below Flower's public
-API; pyproject.toml pins the versions with which it is tested.
+protocol by the same functions. With processes.py, forks.py, shortcut.py and control.py it is all that reaches below
+Flower's public API; pyproject.toml pins the versions with which it is tested.
 
 `python -m prunefl.engines.flower.node SERVER KEYS`; NODE_FILE and SOCKET say where things are.
 """
@@ -50,22 +50,27 @@ AGAIN = 1.0
 SOON, SLOWEST, SHARE = 0.2, 3.0, 0.05
 """Seconds between two looks for a message, at least and at most, and their share of the time waited."""
 
+HELD, AT_ONCE = 1.0, 2
+"""A SuperLink that took so many seconds to say that there is nothing keeps questions until there is something; one
+that has said so at once, so many times in a row, does not."""
+
 
 class Pace:
-    """When to look for the next message: soon after one, less and less often while none comes.
+    """When to look for the next message: at once, where the SuperLink keeps a question until there is one (waiting.py).
 
-    The delay stays a small share of the time waited.
+    Where it does not, less and less often while none comes: the delay stays a small share of the time waited.
     """
 
     def __init__(self) -> None:
-        self._busy = time.monotonic()
+        self._busy, self._in_vain = time.monotonic(), 0
 
-    def wait(self, had_message: bool) -> None:
-        """Sleep as long as makes sense now."""
+    def wait(self, had_message: bool, seconds: float) -> None:
+        """Sleep as long as makes sense after a look that took so long."""
         if had_message:
-            self._busy = time.monotonic()
-            time.sleep(0.05)
-        else:
+            self._busy, self._in_vain = time.monotonic(), 0
+            return
+        self._in_vain = 0 if seconds >= HELD else self._in_vain + 1
+        if self._in_vain > AT_ONCE:
             time.sleep(min(SLOWEST, max(SOON, SHARE * (time.monotonic() - self._busy))))
 
 
@@ -86,7 +91,8 @@ def run_node(server: str, keys: Path | None, file: Path, answer: Callable[[bytes
             file.write_text(str(line[0]))
             pace = Pace()
             while True:
-                pace.wait(relay(line, answer))
+                asked = time.monotonic()
+                pace.wait(relay(line, answer), time.monotonic() - asked)
         time.sleep(AGAIN)
 
 

@@ -2,8 +2,8 @@
 
 `python -m prunefl.engines.flower.processes link ARGS -- executor ARGS` runs a SuperLink and its SuperExec with their
 usual arguments, as two forks of one process that has Flower loaded. It changes what their options cannot: who may talk
-to the SuperLink, and that the run is a fork. Only this file, forks.py, node.py and control.py reach below Flower's
-public API; pyproject.toml pins the versions with which they are tested.
+to the SuperLink, how soon a waiting message is noticed, and that the run is a fork. Only this file, forks.py, node.py,
+shortcut.py and control.py reach below Flower's public API; pyproject.toml pins the versions with which they are tested.
 """
 
 import os
@@ -55,9 +55,13 @@ def run_superlink() -> None:
     from starlette.middleware import Middleware
 
     from prunefl.engines.flower.access import AccessControl
+    from prunefl.engines.flower.bell import FILE as BELL
+    from prunefl.engines.flower.bell import ring
     from prunefl.engines.flower.connections import Connections
-    from prunefl.engines.flower.heard import FILE, HeardNodes
+    from prunefl.engines.flower.heard import FILE, Heard, HeardNodes
+    from prunefl.engines.flower.shortcut import Shortcut
     from prunefl.engines.flower.status_view import StatusView
+    from prunefl.engines.flower.waiting import WaitingRoom
     from prunefl.engines.flower.web_server import serve
 
     file, connections = Path(os.environ[SECRET_FILE]), Connections()
@@ -67,9 +71,12 @@ def run_superlink() -> None:
         "max_bytes": read_max_bytes,
         "keyed": "--enable-supernode-auth" in sys.argv,
     }
+    heard, bell = Heard(file.with_name(FILE)), Path(os.environ[RUN_FILE]).with_name(BELL)
     before = (
         Middleware(AccessControl, **options),
-        Middleware(HeardNodes, path=file.with_name(FILE)),
+        Middleware(WaitingRoom, heard=heard.note, ring=partial(ring, bell)),
+        Middleware(HeardNodes, heard=heard),
+        Middleware(Shortcut),
     )
     view = Middleware(StatusView, digest=os.environ[VIEWER], file=Path(os.environ[STATUS_FILE]))
     patch(extensions, get_middleware=lambda: (view, *before) if os.environ[VIEWER] else before)

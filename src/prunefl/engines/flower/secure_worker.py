@@ -1,11 +1,13 @@
 """A real client's part in secure sums: its node key signs, its register knows the others, secrets stay in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from prunefl.engines.flower.codec import read_number
+from prunefl.engines.flower.envelope import Envelope
 from prunefl.engines.flower.identity import Identity
 from prunefl.engines.flower.key_files import parse_public_key
 from prunefl.engines.flower.keys import REGISTER, read_register
@@ -14,7 +16,7 @@ from prunefl.engines.flower.signing import SignatureError, Statement, name_clien
 from prunefl.privacy.errors import Refused, require_packages
 from prunefl.privacy.holdings import Member
 from prunefl.rounds.messages import EvaluationWork, Order, Reply, SecureWork
-from prunefl.rounds.secure_client import Evaluate, Vault, follow_securely
+from prunefl.rounds.secure_client import Evaluate, Vault, follow_securely, introduce_ahead
 from prunefl.system.errors import PruneFLError
 
 
@@ -81,16 +83,30 @@ class SecureWorker:
         register = {client: parse_public_key(text) for client, text in read_register(self.folder).items()}
         return NodeSigner(self.identity.client, self.identity.key, register)
 
-    def follow(self, session: Session, order: Order, evaluate: Evaluate) -> Reply:
-        """Return the answer to any order of such a run; training leaves a state behind."""
+    def introduce(self, session: Session, hello: Envelope, joined: Envelope) -> Envelope:
+        """Return what a client says when it joins, with its key for the epoch that the server asks for."""
+        if not session.client.config.privacy.secure or "epoch" not in hello.values:
+            return joined
+        epoch = read_number(hello.values, "epoch", int)
+        self.vault, key = introduce_ahead(self._vault_of(session), self._member(session), epoch)
+        return replace(joined, values={**joined.values, "epoch": epoch}, parts=(key,))
+
+    def _vault_of(self, session: Session) -> Vault:
         if self.run != session.run:
             self.run, self.vault = session.run, Vault()
+        return self.vault
+
+    def _member(self, session: Session) -> Member:
         client, privacy = session.client, session.client.config.privacy
-        member = Member(client.number, session.run, privacy.threshold, privacy.neighbours, self._signer())
+        return Member(client.number, session.run, privacy.threshold, privacy.neighbours, self._signer())
+
+    def follow(self, session: Session, order: Order, evaluate: Evaluate) -> Reply:
+        """Return the answer to any order of such a run; training leaves a state behind."""
+        client, vault, member = session.client, self._vault_of(session), self._member(session)
         # the model after a round is evaluated by who may have taken part in it
         after_round = isinstance(order.work, EvaluationWork)
         before = session.store.before(order.round + after_round)
-        reply, after, self.vault = follow_securely(order, client, before, self.vault, member, evaluate)
+        reply, after, self.vault = follow_securely(order, client, before, vault, member, evaluate)
         if not isinstance(order.work, SecureWork | EvaluationWork):
             session.store.save(order.round, after)
         return reply

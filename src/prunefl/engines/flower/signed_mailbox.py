@@ -73,6 +73,10 @@ class SignedMailbox:
         """Return the answers that have come, with what their clients signed, or why it is not believed."""
         return [self._open_answer(answer) for answer in self.mailbox.fetch()]
 
+    def wait(self, seconds: float) -> None:
+        """Return when an answer may have come, after so many seconds at most."""
+        self.mailbox.wait(seconds)
+
     def forget(self, name: str) -> None:
         """Do not look for this answer any more."""
         self._open.pop(name, None)

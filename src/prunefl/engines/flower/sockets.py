@@ -22,7 +22,7 @@ def listen(path: Path) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        with _short_name(path) as name:
+        with short_name(path) as name:
             server.bind(name)
     finally:
         os.umask(before)
@@ -31,7 +31,7 @@ def listen(path: Path) -> socket.socket:
 
 
 @contextmanager
-def _short_name(path: Path) -> Iterator[str]:
+def short_name(path: Path) -> Iterator[str]:
     """Yield a name of a socket that is short however deep its folder lies: Unix allows about 100 bytes."""
     if len(os.fsencode(path)) <= 100:
         yield os.fspath(path)
@@ -62,7 +62,7 @@ def connect(path: Path, patience: float) -> socket.socket:
     while True:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with _short_name(path) as name:
+            with short_name(path) as name:
                 line.connect(name)
             return line
         except (ConnectionRefusedError, FileNotFoundError):

@@ -126,7 +126,7 @@ class Worker:
         told_samples = 1 if private else samples
         about = {"client": self.options.client, "num_samples": told_samples, "held_out": split.num_held_out}
         told = {"by_class": list(session.by_class)} if self.options.tell_classes and not private else {}
-        return Envelope("joined", {**about, **told})
+        return self._secure.introduce(session, envelope, Envelope("joined", {**about, **told}))
 
     def _follow_order(self, envelope: Envelope) -> Envelope:
         """Train or evaluate as ordered; ask for the whole state if the order speaks of what we do not have."""
