@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import wait
 from types import SimpleNamespace
 
 import httpx
@@ -149,3 +150,70 @@ def test_what_is_forgotten_is_not_delivered(send):
         assert sorted(collected(mailbox, 1)) == ["m1"]
         time.sleep(0.1)
         assert mailbox.fetch() == []
+
+
+def test_who_waits_is_woken_by_an_answer_and_not_by_a_look_in_vain(send):
+    grid = Grid({})
+    with Mailbox(grid, 100) as mailbox:
+        send(mailbox, 1)
+        mailbox.fetch()
+        wait(mailbox._jobs, 20)
+        assert not mailbox._news.is_set()
+        grid.answers = {"m0": message("m0", b"fine")}
+        assert mailbox.fetch() == []
+        mailbox.wait(20)
+        assert [answer.content for answer in mailbox.fetch()] == [b"fine"]
+
+
+def test_where_a_bell_rings_nobody_looks_before_it_does(send, monkeypatch):
+    monkeypatch.setattr(module, "UNRUNG_SECONDS", 1000.0)
+    looks = []
+
+    class Counted(Grid):
+        def pull_messages(self, names):
+            looks.append(names)
+            return super().pull_messages(names)
+
+    grid = Counted({})
+    with Mailbox(grid, 100) as mailbox:
+        mailbox.ring()
+        mailbox.wait(20)
+        send(mailbox, 1)
+        for _ in range(20):
+            mailbox.fetch()
+            mailbox.wait(0.01)
+        assert len(looks) == 1
+        grid.answers = {"m0": message("m0", b"fine")}
+        assert mailbox.fetch() == []
+        mailbox.ring()
+        assert collected(mailbox, 1)["m0"].content == b"fine"
+        assert len(looks) == 2
+
+
+def test_a_ring_while_a_look_is_under_way_is_not_lost(send, monkeypatch):
+    """The look was too early for the answer that the bell rang for."""
+    monkeypatch.setattr(module, "UNRUNG_SECONDS", 1000.0)
+    early, go_on = threading.Event(), threading.Event()
+
+    class Slow(Grid):
+        def pull_messages(self, names):
+            if not early.is_set():
+                early.set()
+                go_on.wait(20)
+                return []
+            return super().pull_messages(names)
+
+    with Mailbox(Slow({"m0": message("m0", b"fine")}), 100) as mailbox:
+        mailbox.ring()
+        mailbox.wait(20)
+        send(mailbox, 1)
+        mailbox.fetch()
+        assert early.wait(20)
+        mailbox.ring()
+        mailbox.wait(20)
+        assert mailbox.fetch() == []
+        go_on.set()
+        mailbox.wait(20)
+        mailbox.fetch()
+        mailbox.wait(20)
+        assert [answer.content for answer in mailbox.fetch()] == [b"fine"]

@@ -1,11 +1,13 @@
 """Messages over Flower's Grid. An answer that hangs on its way must not keep back the others."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import httpx
@@ -24,6 +26,9 @@ GROUPS = 8
 A request takes all answers that are there and brings them one after another: one whose sender died on the way keeps
 back those behind it. So the fewer share a request, the better.
 """
+
+UNRUNG_SECONDS = 1.0
+"""After which answers are looked for all the same where a bell should have rung."""
 
 STALL = 10.0
 """Seconds after which a fetch counts as hanging and what else it looked for is looked for anew."""
@@ -99,6 +104,7 @@ class Mailbox:
         self._pool = ThreadPoolExecutor(THREADS, "mailbox")
         self._open: set[str] = set()
         self._news = threading.Event()
+        self._rings, self._seen, self._looked = 0, -1, -math.inf
         self._jobs: dict[Future[list[Answer]], tuple[Sequence[str], float]] = {}
 
     def list_online(self) -> dict[int, str]:
@@ -129,8 +135,14 @@ class Mailbox:
             good = [answer for answer in job.result() if not answer.error or answer.message not in hanging]
             answers += [answer for answer in good if answer.message in self._open]
             self._open -= {answer.message for answer in good}
-        self._look_for_more(time.monotonic())
+        self._look_where_due(time.monotonic())
         return answers
+
+    def _look_where_due(self, now: float) -> None:
+        """Look for answers; where a bell rings for them, only then and now and then."""
+        if not self._rings or self._seen != self._rings or now - self._looked >= UNRUNG_SECONDS:
+            self._seen, self._looked = self._rings, now
+            self._look_for_more(now)
 
     def _look_for_more(self, now: float) -> None:
         young = [names for names, started in self._jobs.values() if now - started < STALL]
@@ -141,16 +153,19 @@ class Mailbox:
             if len(self._jobs) < THREADS:
                 group = names[start : start + size]
                 job = self._pool.submit(self._pull, group)
-                job.add_done_callback(self._note_done)
+                job.add_done_callback(partial(self._note_done, self._rings))
                 self._jobs[job] = (group, now)
 
-    def _note_done(self, job: Future[list[Answer]]) -> None:
-        """Say that a fetch has brought something: one that has not is no reason to look again."""
-        if job.cancelled() or job.exception() or job.result():
+    def _note_done(self, rings: int, job: Future[list[Answer]]) -> None:
+        """Say that a fetch has brought something, or was too early: else it is no reason to look again."""
+        if rings != self._rings:
+            self._seen = -1
+        if rings != self._rings or job.cancelled() or job.exception() or job.result():
             self._news.set()
 
     def ring(self) -> None:
         """Say that an answer has come, wherever it is: it is to be looked for now."""
+        self._rings += 1
         self._news.set()
 
     def wait(self, seconds: float) -> None:
