@@ -14,6 +14,7 @@ from fake_mailbox import (
 )
 
 from prunefl.engines.flower import engine as module
+from prunefl.engines.flower.envelope import Envelope, seal, unseal
 
 
 def test_all_good_replies_come_back_without_waiting_for_the_deadline(clock):
@@ -135,3 +136,25 @@ def test_a_round_of_some_clients_asks_only_these(clock):
     replies = engine.carry(None, {2: orders(3)[2]})
     assert [reply.client for reply in replies] == [2]
     assert not mailbox.orders_to(10)
+
+
+def test_keys_that_clients_give_when_they_join_are_handed_on_once(clock):
+    engine, mailbox, membership, _ = federation(clock, GOOD, GOOD)
+    membership.epoch = 7
+    answer = mailbox.answer
+
+    def join(node, envelope):
+        if envelope.kind != "hello":
+            return answer(node, envelope)
+        joined = unseal(answer(node, envelope)[0])
+        about = {**joined.values, "epoch": envelope.values["epoch"]}
+        return (seal(Envelope("joined", about, (b"key %d" % node,))),)
+
+    mailbox.answer = join
+    engine.wait_for_clients()
+    assert engine.take_keys(8) == {0: (7, b"key 10"), 1: (7, b"key 11")}
+    assert engine.take_keys(8) == {}
+    # a new process is asked for the epoch that comes next, and has nothing of its former self
+    mailbox.since[11] = "tuesday"
+    carried(engine, 2)
+    assert engine.take_keys(9) == {1: (8, b"key 11")}
