@@ -52,8 +52,8 @@ samples = 100
 """
 KINDS = {
     "flower.worker": "worker",
-    "flower.processes": "Flower",
-    "client": "prunefl client",
+    "flower.node": "node",
+    "prunefl client": "prunefl client",
 }
 """What a command line holds, and what its process is called; a fork has its parent's, and is numbered."""
 

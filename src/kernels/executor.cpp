@@ -14,6 +14,8 @@ constexpr size_t KEPT_PROGRAMS = 4;
 constexpr int64_t DENSE_EIGHTHS = 4;
 constexpr int INFERENCE_BATCH = 32;  // larger ones leave the cache
 
+bool is_layer(const Operation& op) { return op.kind == "conv" || op.kind == "linear"; }
+
 // Of one sample, whose logits are `stride` apart.
 double cross_entropy(const float* logits, int classes, int stride, int label, double share, float* gradient) {
     double most = -INFINITY, sum = 0;
@@ -49,16 +51,20 @@ int largest(const float* logits, int classes, int stride) {
 
 Executor::Executor(Plan plan, const std::vector<int64_t>& sizes, const std::vector<bool>& trained, Loss loss)
     : plan_(std::move(plan)), sizes_(sizes), loss_(loss), parameters_(sizes.size()) {
+    std::vector<int64_t> held = sizes;
+    // a layer's weight has no values before it has a mask: all positions could be ten times as many as will live
+    for (const Operation& op : plan_.operations)
+        if (is_layer(op)) held[op.tensors[0]] = 0;
     for (size_t i = 0; i < sizes.size(); i++) {
         parameters_[i].trained = trained[i];
-        parameters_[i].value.assign(sizes[i], 0.f);
-        if (trained[i]) parameters_[i].gradient.assign(sizes[i], 0.f);
+        parameters_[i].value.assign(held[i], 0.f);
+        if (trained[i]) parameters_[i].gradient.assign(held[i], 0.f);
     }
 }
 
 const Operation& Executor::reader_of(int tensor) const {
     for (const Operation& op : plan_.operations)
-        if ((op.kind == "conv" || op.kind == "linear") && op.tensors[0] == tensor) return op;
+        if (is_layer(op) && op.tensors[0] == tensor) return op;
     throw std::invalid_argument("this tensor is no layer's weight");
 }
 

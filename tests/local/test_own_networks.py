@@ -58,6 +58,20 @@ class Twice(nn.Module):
         return self.outer(self.inner(self.inner(input.flatten(1))))
 
 
+class Halved(nn.Module):
+    """Makes one row of two samples; of one alone it makes one, too."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input[::2]
+
+
+class Paired(nn.Module):
+    """Takes one sample, or two, but no more."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input if len(input) == 1 else input.reshape(2, 64)
+
+
 def flat(*layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), *layers)
 
@@ -126,11 +140,22 @@ def test_a_table_that_torch_does_not_save_is_not_exchanged() -> None:
         (flat(nn.Linear(64, 16), nn.LSTM(16, 4)), "model gives tuple for one sample"),
         (flat(nn.Linear(65, 4)), r"model cannot take samples of shape \(1, 8, 8\) of float32"),
         (flat(nn.Linear(64, 8), nn.AlphaDropout(), nn.Linear(8, 4)), "could not be seeded"),
+        (
+            flat(Halved(), nn.Linear(64, 4)),
+            r"gives \(4, 4\) for a batch of 8, must give a row for each sample",
+        ),
+        (
+            flat(nn.Linear(64, 4), Halved()),
+            r"gives \(4, 4\) for a batch of 8, must give a row for each sample",
+        ),
+        (flat(Paired(), nn.Linear(64, 4)), "takes one sample, but not a batch of 8: RuntimeError: shape"),
     ],
 )
-def test_what_would_go_wrong_is_refused(model: nn.Module, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        train(model, small_clients(), test=TEST, config=small_config())
+@pytest.mark.parametrize("backend", ["torch", "auto", "native"])
+def test_what_would_go_wrong_is_refused(model: nn.Module, words: str, backend: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        train(model, small_clients(), test=TEST, config=small_config(run={"backend": backend}))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_layer_whose_weight_is_used_directly_is_left_whole() -> None:

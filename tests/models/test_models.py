@@ -133,6 +133,9 @@ def test_own_function_is_found_and_given_what_it_names(
         "def wrong(): return 3\n"
         "class Broken(nn.Module):\n"
         "    def forward(self, x): return self.layer(x)\n"
+        "class Halved(nn.Module):\n"
+        "    def forward(self, x): return x[::2]\n"
+        "def halved(classes): return nn.Sequential(small(classes), Halved())\n"
         "def fixed(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))\n"
     )
     (tmp_path / "own_part.py").write_text("from own_net import small\n")
@@ -146,6 +149,8 @@ def test_own_function_is_found_and_given_what_it_names(
         models.build("own_net:wrong", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match=r"must give 7 logits a sample .* gives \(10,\)"):
         models.build("own_net:fixed", classes=7, input_shape=(1, 28, 28), seed=0)
+    with pytest.raises(ValueError, match=r"must give a row for each sample, gives \(1, 7\) for two"):
+        models.build("own_net:halved", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="AttributeError: 'Broken' object has no attribute 'layer'"):
         models.build("own_net:Broken", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="has no function 'absent'"):

@@ -131,6 +131,10 @@ def check(model: nn.Module, *, classes: int, input_shape: tuple[int, ...], name:
             module.training = mode
     if not isinstance(output, Tensor) or tuple(output.shape) != (2, classes):
         given = tuple(output.shape[1:]) if isinstance(output, Tensor) else type(output).__name__
+        if isinstance(output, Tensor) and output.shape[:1] != (2,):
+            raise PruneFLError(
+                f"model.name={name!r}, must give a row for each sample, gives {tuple(output.shape)} for two"
+            )
         raise PruneFLError(
             f"model.name={name!r}, must give {classes} logits a sample as the data has {classes} "
             f"classes, gives {given}"

@@ -72,7 +72,7 @@ def count_classes(model: nn.Module, inputs: Inputs, loss: Loss) -> int:
     except Exception as error:
         first = parts_of(inputs)[0]
         raise PruneFLError(
-            f"model cannot take samples of shape {first.shape[1:]} of {first.dtype}: {type(error).__name__}: {error}"
+            f"model cannot take samples of shape {first.shape[1:]} of {first.dtype}: {_first_line(error)}"
         ) from error
     axis = loss.objective.class_axis
     wrong = not isinstance(outputs, Tensor) or (loss.objective.targets == CLASSES and outputs.dim() != 2)
@@ -113,13 +113,33 @@ def check_first_loss(model: nn.Module, loss: Loss, federation: Federation) -> No
     if isinstance(first, Later | Elsewhere):
         return
     inputs, targets = first.batch(np.arange(min(FEW, len(first))))
+    outputs = _outputs_of(model, inputs, len(targets))
     with torch.no_grad():
-        found = float(criterion_of(loss)(_called(model, inputs), torch.from_numpy(targets)))
+        found = float(criterion_of(loss)(outputs, torch.from_numpy(targets)))
     if not math.isfinite(found):
         raise PruneFLError(
             f"training.loss={loss.name!r} is {found} for the first samples of client 0 before training, must "
             "be a number: look at the network's outputs and at the loss"
         )
+
+
+def _outputs_of(model: nn.Module, inputs: Inputs, count: int) -> Tensor:
+    """Return what a model gives for some samples at a time: as many rows, which one sample alone does not show."""
+    try:
+        outputs = _called(model, inputs)
+    # a network of the user's own may raise anything
+    except Exception as error:
+        raise PruneFLError(
+            f"model takes one sample, but not a batch of {count}: {_first_line(error)}"
+        ) from error
+    if not isinstance(outputs, Tensor) or outputs.shape[:1] != (count,):
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise PruneFLError(f"model gives {got} for a batch of {count}, must give a row for each sample")
+    return outputs
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def _called(model: nn.Module, inputs: Inputs) -> Any:

@@ -1,8 +1,9 @@
 """A real client's memory on disk: it survives a crash, and goes back when the server does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from prunefl.core.masks import Masks
 from prunefl.rounds import client_files
 from prunefl.rounds.client import ClientState
 from prunefl.system.files import CheckpointError, cut_off, load_arrays, save_arrays, understanding
@@ -20,13 +21,15 @@ class ClientStore:
     folder: Path
     keep: int
     max_bytes: int = 4 << 30
+    # masks of the state that was saved last: read again they would lie in memory twice, a byte a weight
+    _masks: dict[Path, Masks] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def before(self, round: int) -> ClientState:
         """Return the newest state from before this round; a fresh one if there is none that can be read."""
         for number, path in sorted(self._find_newest().items(), reverse=True):
             if number < round:
                 try:
-                    return _load(path)
+                    return _load(path, self._masks.get(path))
                 except CheckpointError:
                     _set_aside(path)
         return ClientState()
@@ -37,6 +40,9 @@ class ClientStore:
         about = {"numbers": dict(state.memory.numbers), "shapes": shapes}
         arrays = client_files.state_arrays(state) | client_files.mask_arrays(state.masks)
         written = save_arrays(self.folder / f"{round:07d}", arrays, about, mode=0o600)
+        self._masks.clear()
+        if state.masks is not None:
+            self._masks[written] = state.masks
         found = self._find_newest()
         kept = sorted(number for number in found if number <= round)[-self.keep - 1 :]
         kept = kept[-max(1, self.max_bytes // max(1, written.stat().st_size)) :]
@@ -70,9 +76,11 @@ def _set_aside(path: Path) -> None:
     path.replace(path.with_name("unreadable.state"))
 
 
-def _load(path: Path) -> ClientState:
+def _load(path: Path, known: Masks | None) -> ClientState:
     arrays, about = load_arrays(path)
     with understanding(path):
-        masks = client_files.masks_of(arrays, about["shapes"]) if about["shapes"] else None
+        masks = known
+        if masks is None and about["shapes"]:
+            masks = client_files.masks_of(arrays, about["shapes"])
         memory = client_files.memory_of(arrays, about["numbers"])
         return ClientState(masks, memory, client_files.residual_of(arrays), client_files.moments_of(arrays))
