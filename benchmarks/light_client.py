@@ -67,15 +67,25 @@ def make_venv(folder: Path) -> None:
         subprocess.run([folder / "bin/python", "-m", "compileall", "-q", "-j2", folder], check=False)
 
 
-def sizes(folder: Path) -> dict[str, int]:
-    """Return the bytes on disk of each package, the installer left out: who runs does not need it."""
+INSTALLER = ("pip", "setuptools", "pkg_resources", "_distutils_hack")
+"""What every new environment has: who runs a client does not need it."""
+
+
+def sizes(folder: Path) -> tuple[dict[str, int], int]:
+    """Return the bytes of each package and program, the largest first; and what all take in blocks of the disk."""
     found: dict[str, int] = defaultdict(int)
+    blocks = 0
     (packages,) = (folder / "lib").glob("python3*/site-packages")
-    for path in packages.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            top = path.relative_to(packages).parts[0]
-            found[re.split(r"[-.]", top)[0].lower()] += path.stat().st_blocks * 512
-    return {name: size for name, size in found.items() if name not in ("pip", "setuptools", "pkg_resources")}
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        home = packages if path.is_relative_to(packages) else folder
+        name = re.split(r"[-.]", path.relative_to(home).parts[0])[0]
+        name = path.name if name == "bin" else name
+        if name not in INSTALLER:
+            found[name] += path.stat().st_size
+            blocks += path.stat().st_blocks * 512
+    return dict(sorted(found.items(), key=lambda item: -item[1])), blocks
 
 
 def family(number: int) -> list[int]:
@@ -218,10 +228,9 @@ def main() -> None:
         folder = Path(text)
         venv = given.venv or folder / "venv"
         make_venv(venv)
-        disk = sizes(venv)
-        print(f"installed: {sum(disk.values()) / 1e6:.0f} MB")
-        for name, size in sorted(disk.items(), key=lambda item: -item[1])[:12]:
-            print(f"  {name:24} {size / 1e6:6.1f} MB")
+        disk, blocks = sizes(venv)
+        print(f"installed: {sum(disk.values()) / 1e6:.0f} MB in files, {blocks / 1e6:.0f} MB in blocks")
+        print(", ".join(f"{name} {size / 1e6:.1f}" for name, size in list(disk.items())[:16]))
         copies = [folder / f"venv-{client}" for client in range(CLIENTS)]
         for copy in copies:
             shutil.copytree(venv, copy, symlinks=True)
