@@ -140,6 +140,17 @@ def test_a_table_that_torch_does_not_save_is_not_exchanged() -> None:
         (flat(nn.Linear(64, 16), nn.LSTM(16, 4)), "model gives tuple for one sample"),
         (flat(nn.Linear(65, 4)), r"model cannot take samples of shape \(1, 8, 8\) of float32"),
         (flat(nn.Linear(64, 8), nn.AlphaDropout(), nn.Linear(8, 4)), "could not be seeded"),
+    ],
+)
+def test_what_would_go_wrong_is_refused(model: nn.Module, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        train(model, small_clients(), test=TEST, config=small_config())
+
+
+@pytest.mark.parametrize("backend", ["torch", "auto", "native"])
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
         (
             flat(Halved(), nn.Linear(64, 4)),
             r"gives \(4, 4\) for a batch of 8, must give a row for each sample",
@@ -151,8 +162,9 @@ def test_a_table_that_torch_does_not_save_is_not_exchanged() -> None:
         (flat(Paired(), nn.Linear(64, 4)), "takes one sample, but not a batch of 8: RuntimeError: shape"),
     ],
 )
-@pytest.mark.parametrize("backend", ["torch", "auto", "native"])
-def test_what_would_go_wrong_is_refused(model: nn.Module, words: str, backend: str) -> None:
+def test_samples_that_do_not_come_out_one_by_one_are_refused_before_training(
+    model: nn.Module, words: str, backend: str
+) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         train(model, small_clients(), test=TEST, config=small_config(run={"backend": backend}))
     assert "\n" not in str(caught.value)
