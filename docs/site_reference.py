@@ -1,6 +1,7 @@
 """Writes the reference from the code: every command and option, every setting, every public name."""
 
 import importlib
+import textwrap
 import typing
 from collections.abc import Iterator
 from dataclasses import fields
@@ -156,14 +157,18 @@ def _cell(text: str) -> str:
 
 def _paragraphs(help_text: str) -> str:
     """Return a command's help, its examples as blocks."""
-    parts = [part for part in help_text.split("\n\n") if part.strip()]
-    lines = []
-    for part in parts:
-        words = part.strip("\b\n ").removeprefix("Example: ").removeprefix("Example:").strip()
-        if words in ("", "Examples:"):
-            continue
-        lines.append(f"```\n{words}\n```" if words.startswith("prunefl ") else " ".join(words.split()))
-    return "\n\n".join(lines)
+    from prunefl.commands.plain_help import paragraphs
+
+    blocks = []
+    for part in paragraphs(help_text):
+        title, _, examples = part.partition("\n")
+        shown = (
+            f"```\n{textwrap.dedent(examples)}\n```"
+            if title in ("Example:", "Examples:")
+            else " ".join(part.split())
+        )
+        blocks.append(shown)
+    return "\n\n".join(blocks)
 
 
 PAGES = {

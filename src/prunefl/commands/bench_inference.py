@@ -17,23 +17,22 @@ def inference(
         typer.Argument(help="a run's folder or model.safetensors: time that model, as it is pruned"),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help=f"{', '.join(NETWORKS)} [default: conv2], with random masks")
+        str | None, typer.Option(help=f"one of {', '.join(NETWORKS)}, with random masks [default: conv2]")
     ] = None,
     density: Annotated[
-        list[float] | None, typer.Option(help="fraction of live weights; may be given several times")
+        list[float] | None,
+        typer.Option(help="share of the weights that live; may be repeated [default: six, 1 to 0.02]"),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="samples in the batch")] = 200,
+    samples: Annotated[int, typer.Option(min=1, help="samples that are classified at once")] = 200,
     repeats: Annotated[int, typer.Option(min=1, help="repetitions, of which the best counts")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="threads to compute with")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
 ) -> None:
     """Time the classification of 200 samples against dense torch: at several densities, or by a run's model.
 
     Examples:
-
-      prunefl bench inference --model conv2 --density 0.1 --density 0.02 --threads 2
-
-      prunefl bench inference runs/demo/prunefl
+      prunefl bench inference --model conv2 --density 0.1 --threads 2
+      prunefl bench inference runs/demo/prunefl-fisher
     """
     from prunefl.local.torch_backend.threads import set_threads
     from prunefl.measure.bench.inference import measure, measure_run

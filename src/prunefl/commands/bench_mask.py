@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 def bench_mask(
-    values: Annotated[int, typer.Option(min=1, help="live values of the update")] = 1_000_000,
+    values: Annotated[int, typer.Option(min=1, help="live values in the client's update")] = 1_000_000,
     neighbours: Annotated[
         list[int] | None,
-        typer.Option("--neighbours", min=2, help="clients it masks with; repeat for several"),
+        typer.Option("--neighbours", min=2, help="clients that it shares masks with; may be repeated"),
     ] = None,
-    narrow: Annotated[bool, typer.Option("--narrow", help="16 bits a value, as with wire.precision")] = False,
+    narrow: Annotated[
+        bool, typer.Option("--narrow", help="16 bits a value, as with wire.precision=float16, in place of 32")
+    ] = False,
     repeats: Annotated[int, typer.Option(min=1, help="runs of each measurement; the best counts")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print a JSON list instead of a table")] = False,
 ) -> None:
     """Measure what privacy.secure costs a client in a round: shares, fixed point and masks, on one core.
 
     Examples:
-
       prunefl bench mask
-
       prunefl bench mask --values 300000 --neighbours 9 --json
     """
     from prunefl.privacy.errors import require_packages

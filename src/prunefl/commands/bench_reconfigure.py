@@ -6,15 +6,16 @@ import typer
 
 
 def bench_reconfigure(
-    weights: Annotated[int, typer.Option(help="How many prunable weights the model has.")] = 11_000_000,
-    repeats: Annotated[int, typer.Option(help="How often each is measured; the median counts.")] = 5,
+    weights: Annotated[int, typer.Option(help="how many prunable weights the model has")] = 11_000_000,
+    repeats: Annotated[int, typer.Option(help="how often each is measured; the median counts")] = 5,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")
+        bool, typer.Option("--json", help="print one JSON object instead of a sentence")
     ] = False,
 ) -> None:
     """Time the choice of the next weights (prunable set and Algorithm 2) against one torch.sort.
 
-    Example: prunefl bench reconfigure --weights 11000000 --json
+    Example:
+      prunefl bench reconfigure --weights 11000000 --json
     """
     import json
     from dataclasses import asdict

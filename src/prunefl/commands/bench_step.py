@@ -10,8 +10,8 @@ from prunefl.system.instructions import spoken_kernels
 
 Model = Annotated[str, typer.Option(help=f"one of {', '.join(NETWORKS)}")]
 Density = Annotated[float, typer.Option(help="share of the weights that live, the same in every layer")]
-Threads = Annotated[int, typer.Option(help="threads for both")]
-Batch = Annotated[int, typer.Option(help="samples a step")]
+Threads = Annotated[int, typer.Option(help="threads to compute with, dense and sparse alike")]
+Batch = Annotated[int, typer.Option(help="samples in the mini-batch of a step")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of text")]
 
 
@@ -20,7 +20,7 @@ def step(
     density: Density = 0.1,
     threads: Threads = 1,
     batch: Batch = 20,
-    seconds: Annotated[float, typer.Option(help="how long to measure")] = 8.0,
+    seconds: Annotated[float, typer.Option(help="seconds to measure for, in all")] = 8.0,
     as_json: Json = False,
     optimisers: Annotated[
         bool,
@@ -33,7 +33,8 @@ def step(
     The importance step is a sparse one that also adds up g² of all weights. Sparse is torch's backend with our layers,
     native the same network by plan (run.backend=native).
 
-    Example: prunefl bench step --model vgg11 --density 0.05 --threads 2
+    Example:
+      prunefl bench step --model vgg11 --density 0.05 --threads 2
     """
     from prunefl.measure.bench.step import bench_step
 
@@ -79,12 +80,13 @@ def layers(
     density: Density = 0.1,
     threads: Threads = 1,
     batch: Batch = 20,
-    seconds: Annotated[float, typer.Option(help="how long to measure each layer")] = 1.0,
+    seconds: Annotated[float, typer.Option(help="seconds to measure each layer for")] = 1.0,
     as_json: Json = False,
 ) -> None:
     """Time one training step of each layer by itself, input gradient included, dense and sparse in turn.
 
-    Example: prunefl bench layers --model resnet18 --density 0.1
+    Example:
+      prunefl bench layers --model resnet18 --density 0.1
     """
     from prunefl.measure.bench.layers import bench_layers
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def bench_wire(
     densities: Annotated[
-        list[float] | None, typer.Option("--density", help="a density to measure; repeat for several")
+        list[float] | None, typer.Option("--density", help="share of the weights that live; may be repeated")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="of the values: float32, bfloat16, float16, int8")
+        str, typer.Option(help="how values are sent: float32, bfloat16, float16 or int8")
     ] = "float32",
     repeats: Annotated[int, typer.Option(min=1, help="runs of each measurement; the best counts")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print a JSON list instead of a table")] = False,
@@ -27,9 +27,7 @@ def bench_wire(
     Beside them are what the paper's format takes for the same purpose, and the entropy of the pattern.
 
     Examples:
-
       prunefl bench wire
-
       prunefl bench wire --density 0.1 --precision int8 --json
     """
     from prunefl.local.torch_backend.threads import running_threads

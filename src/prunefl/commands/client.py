@@ -9,58 +9,65 @@ from prunefl.system.errors import PruneFLError
 
 
 def client(
-    server: Annotated[str, typer.Option(help="HOST:PORT of the server.")],
+    server: Annotated[str, typer.Option(help="HOST:PORT of the server")],
     number: Annotated[
         int | None,
         typer.Option(
             "--client",
             "--partition",
-            help="Number of this client, from 0: the one that its key was made for. Without it, that of the "
-            "folder in --keys (client-I) or of --share I/N.",
+            help="number of this client, from 0: the one that its key was made for; without it, that of the "
+            "folder in --keys (client-I) or of --share I/N",
         ),
     ] = None,
     data: Annotated[
         str,
         typer.Option(
-            help="This client's own samples, all of them: a folder with a folder per class, a CSV index, an .npz file, "
-            "package.module:function, or the folder of a data set that the server's config names."
+            help="this client's own samples, all of them: a folder with a folder per class, a CSV index, an .npz file, "
+            "package.module:function, or the folder of a data set that the server's config names"
         ),
     ] = "",
     share: Annotated[
         str,
         typer.Option(
             help="I/N: take share I of N, cut as the simulator cuts it, of --data or of the data that the server's "
-            "config names; to try a federation on one machine."
+            "config names; to try a federation on one machine"
         ),
     ] = "",
     keys: Annotated[
-        Path | None, typer.Option(help="This client's folder made by `prunefl keys`: client-I.")
+        Path | None, typer.Option(help="this client's folder made by `prunefl keys`: client-I")
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="Folder for this client's state.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="folder for what this client keeps between messages [default: runs/client-I]"),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="package.module:function of this machine that the server may name as its model, data or method."
+            help="package.module:function of this machine that the server may name as its model, data or method"
         ),
     ] = None,
-    stay: Annotated[bool, typer.Option("--stay", help="Wait for the next run when one is over.")] = False,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="wait for the next run when one is over, in place of ending")
+    ] = False,
     personal_steps: Annotated[
-        int, typer.Option(help="Steps to train the final model on here, for this client alone; needs --out.")
+        int, typer.Option(help="steps to train the final model on here, for this client alone; needs --out")
     ] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="File for that personal model, such as model.safetensors.")
+        Path | None, typer.Option(help="file for that personal model, such as model.safetensors")
     ] = None,
     limits: Annotated[
         Path | None,
         typer.Option(
             help="TOML file with what a server may ask of this client: threads, memory_mb, disk_mb, steps, seconds, "
-            "batch, smallest_batch, smallest_steps, allow (docs/federation.md)."
+            "batch, smallest_batch, smallest_steps, allow (docs/federation.md)"
         ),
     ] = None,
     class_counts: Annotated[
-        bool, typer.Option(help="Tell the server how many samples of each class are here, not only how many.")
+        bool, typer.Option(help="tell the server how many samples of each class are here, not only how many")
     ] = True,
-    insecure: Annotated[bool, typer.Option("--insecure", help="No encryption and no key.")] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="no encryption and no key, for a server with --insecure")
+    ] = False,
 ) -> None:
     """Join a federation, train when asked, and come back after any interruption.
 
@@ -68,9 +75,7 @@ def client(
     matched with the server's by name: it may lack some, but one that the server does not know is refused.
 
     Examples:
-
       prunefl client --server pi-server.local:9092 --keys client-0 --data ~/images
-
       prunefl client --server localhost:9092 --insecure --share 0/3
     """
     from prunefl.engines.flower import require_flower

@@ -23,7 +23,9 @@ def compare(
     ] = None,
     methods: Annotated[
         str,
-        typer.Option(help="separated by commas; METHOD:DENSITY or METHOD:section.key=value makes a variant"),
+        typer.Option(
+            help="methods, separated by commas; METHOD:DENSITY or METHOD:section.key=value is a variant"
+        ),
     ] = SIX,
     seeds: Seeds = 3,
     jobs: Jobs = 1,
@@ -40,12 +42,9 @@ def compare(
     a density take the one that PruneFL ended with for the same seed (prunefl, or else prunefl-fisher).
 
     Examples:
-
       prunefl compare digits --methods prunefl,conventional,snip --seeds 3
-
       prunefl compare femnist data.dir=DIR --jobs 2 --target 0.7 --target 0.8
-
-      prunefl compare digits --methods prunefl,snip,snip:0.3,snip:0.01,prunefl:pruning.density_limit=0.1
+      prunefl compare digits --methods prunefl,snip,snip:0.3,snip:0.01
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out

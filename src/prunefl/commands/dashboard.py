@@ -10,17 +10,20 @@ from prunefl.commands.options import PORT
 
 def dashboard(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="run folders, or folders that hold them")
+        list[Path], typer.Argument(metavar="DIR...", help="folders of runs, or folders that hold such")
     ],
-    port: Annotated[int, typer.Option(help="Port to serve on; 0 for any that is free.")] = PORT,
+    port: Annotated[int, typer.Option(help="port to serve on; 0 for any that is free")] = PORT,
     host: Annotated[
-        str, typer.Option(help="Address to serve on; others than this machine's need TLS.")
+        str, typer.Option(help="address to serve on; others than this machine's need TLS")
     ] = "127.0.0.1",
-    cert: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Private key of the certificate, PEM.")] = None,
-    proxy: Annotated[bool, typer.Option("--proxy", help="A proxy with TLS stands before it.")] = False,
+    cert: Annotated[Path | None, typer.Option(help="file with the certificate for TLS, PEM")] = None,
+    key: Annotated[Path | None, typer.Option(help="file with the certificate's private key, PEM")] = None,
+    proxy: Annotated[
+        bool,
+        typer.Option("--proxy", help="a proxy with TLS stands before it: others may read it without --cert"),
+    ] = False,
     token: Annotated[
-        Path | None, typer.Option(help="File with the token that readers need; made if it is not there.")
+        Path | None, typer.Option(help="file with the token that readers need; made if it is not there")
     ] = None,
     parent: Annotated[int, typer.Option(hidden=True)] = 0,
 ) -> None:
@@ -30,12 +33,10 @@ def dashboard(
     port is for Prometheus.
 
     Examples:
-
       prunefl dashboard runs/first
-
       prunefl dashboard runs/femnist-compare --port 9000
-
-      prunefl dashboard runs/pis --host 0.0.0.0 --cert server.pem --key server.key --token token.txt
+      prunefl dashboard runs/pis --host 0.0.0.0 \\
+        --cert server.pem --key server.key --token token.txt
     """
     from prunefl.dashboard.serve import DashboardOptions, require_dashboard, serve_dashboard
 

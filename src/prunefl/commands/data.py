@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunefl.commands.plain_help import App
+
 if TYPE_CHECKING:
     from prunefl.data.check import Cut, Part
     from prunefl.data.download import Progress
     from prunefl.data.federation import Federation
 
-app = typer.Typer(help="Fetch data sets, and see what a data folder holds.", no_args_is_help=True)
+app = App(help="Fetch data sets, and see what a data folder holds.")
 
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="mnist, femnist, cifar10, celeba or imagenet100")],
+    name: Annotated[
+        str, typer.Argument(help="which data set: mnist, femnist, cifar10, celeba or imagenet100")
+    ],
     dir: Annotated[Path, typer.Option(help="folder to put it into; made if it is not there")],
     writers: Annotated[
         int, typer.Option(min=0, help="FEMNIST: how many writers to keep, drawn once and for all; 0: all")
@@ -27,9 +31,7 @@ def get(
     """Fetch a data set from its official source; a broken download goes on where it stopped.
 
     Examples:
-
       prunefl data get cifar10 --dir data/cifar10
-
       prunefl data get femnist --dir data/femnist --writers 193
     """
     from prunefl.data.get import BY_HAND
@@ -45,24 +47,28 @@ def get(
 @app.command()
 def check(
     dir: Annotated[Path, typer.Argument(help="the folder (or .csv or .npz file) to look into")],
-    name: Annotated[str, typer.Option(help="which data set it is; found out when not given")] = "",
+    name: Annotated[
+        str, typer.Option(help="which data set it is, as data.name; found out when not given")
+    ] = "",
     partition: Annotated[str, typer.Option(help="as data.partition; the data set's own when not given")] = "",
     clients: Annotated[int, typer.Option(min=0, help="as data.clients; the data set's own number if 0")] = 0,
     alpha: Annotated[float, typer.Option(help="as data.alpha, for partition dirichlet")] = 0.5,
     shards: Annotated[int, typer.Option(min=1, help="as data.shards, for partition shards")] = 2,
-    size: Annotated[int, typer.Option(min=0, help="as data.size, for own images")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="what a partition is drawn from")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="where decoded images are kept")] = None,
+    size: Annotated[
+        int, typer.Option(min=0, help="as data.size: own images are resized to this side; 0: as they are")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed that a partition is drawn from, as run.seed")] = 0,
+    cache: Annotated[
+        Path | None, typer.Option(help="folder in which decoded images are kept, as data.cache")
+    ] = None,
 ) -> None:
     """Say what is in a data folder, what is missing, and how clients are cut.
 
     Reads and checks everything, as a run would before its first round.
 
     Examples:
-
       prunefl data check data/femnist --clients 10
-
-      prunefl data check data/mine --name folder-per-class --partition dirichlet --alpha 0.1 --clients 20
+      prunefl data check data/mine --partition dirichlet --alpha 0.1 --clients 20
     """
     from prunefl.data import load
     from prunefl.data.check import cut_of, parts_of, recognise
@@ -95,14 +101,19 @@ def check(
 @app.command()
 def describe(
     path: Annotated[Path, typer.Argument(help="a client's folder, CSV index or .npz file")],
-    clients: Annotated[int, typer.Option(min=0, help="how many clients will take part")] = 0,
-    size: Annotated[int, typer.Option(min=0, help="as data.size: images are resized to this side")] = 0,
+    clients: Annotated[
+        int, typer.Option(min=0, help="how many clients will take part; 0: to be filled in by hand")
+    ] = 0,
+    size: Annotated[
+        int, typer.Option(min=0, help="as data.size: images are resized to this side; 0: as they are")
+    ] = 0,
 ) -> None:
     """Print the data section of a server's config, from the data of one client that has every class.
 
     Reads all of it, as a client would. Classes that only other clients have are to be added by hand.
 
-    Example: prunefl data describe ~/images --clients 5 > task.toml
+    Example:
+      prunefl data describe ~/images --clients 5 > task.toml
     """
     from prunefl.data.describe import describe_task
 

@@ -12,9 +12,15 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="folder for the two runs; what an earlier demo left is replaced")
     ] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="the seed of both")] = 0,
+    seed: Annotated[int, typer.Option(help="the seed of both runs, as run.seed")] = 0,
 ) -> None:
-    """Train the same model twice, pruned and full-size, from one seed, and compare what it cost."""
+    """Train the same model twice, pruned and full-size, from one seed, and compare what it cost.
+
+    Real handwritten digits, ten simulated clients; under three minutes on two cores.
+
+    Example:
+      prunefl demo --out runs/demo
+    """
     from rich.console import Console
 
     from prunefl.commands.configs import resolve

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="folder of a run")],
+    run: Annotated[Path, typer.Argument(help="folder of a run of one of PruneFL's methods")],
 ) -> None:
     """Say why a run's model has the size it has.
 
@@ -20,7 +20,6 @@ def explain(
     expected to cost in loss. Reads the run's records and nothing else.
 
     Example:
-
       prunefl explain runs/demo/prunefl-fisher
     """
     from rich.console import Console

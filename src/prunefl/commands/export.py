@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def export(
     run: Annotated[Path, typer.Argument(help="a run's folder, or its model.safetensors")],
-    to: Annotated[str, typer.Option(help="onnx, safetensors or torch")],
+    to: Annotated[str, typer.Option(help="what to write: onnx, safetensors or torch")],
     out: Annotated[
         Path | None, typer.Option(help="the file to write; beside the run's model if not given")
     ] = None,
@@ -25,10 +25,8 @@ def export(
     """Write the pruned model as ONNX, as safetensors or as a torch program, and say how large it is.
 
     Examples:
-
       prunefl export runs/femnist --to onnx
-
-      prunefl export runs/mine --to safetensors --model mynets:small --out small.safetensors
+      prunefl export runs/mine --to safetensors --model mynets:small
     """
     from rich.console import Console
     from rich.table import Table

@@ -25,12 +25,9 @@ def inspect(
     Nothing in the file is run, and a damaged one is refused.
 
     Examples:
-
-      prunefl inspect runs/demo/prunefl
-
-      prunefl inspect runs/demo/prunefl --round 300
-
-      prunefl inspect runs/demo/prunefl/model.safetensors
+      prunefl inspect runs/demo/prunefl-fisher
+      prunefl inspect runs/demo/prunefl-fisher --round 300
+      prunefl inspect runs/demo/prunefl-fisher/model.safetensors
     """
     from rich.console import Console
 

@@ -7,28 +7,29 @@ import typer
 
 
 def keys(
-    folder: Annotated[Path, typer.Argument(help="Folder for the keys; what is in it already is kept.")],
-    clients: Annotated[int, typer.Option(help="How many clients there shall be in all.")] = 3,
+    folder: Annotated[Path, typer.Argument(help="folder for the keys; what is in it already is kept")],
+    clients: Annotated[int, typer.Option(help="how many clients there shall be in all")] = 3,
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Name or address under which clients reach the server; may be repeated."),
+        typer.Option(help="name or address under which clients reach the server; may be repeated"),
     ] = None,
-    days: Annotated[int, typer.Option(help="Days for which the server's certificate is valid.")] = 365,
+    days: Annotated[int, typer.Option(help="days for which the server's certificate is valid")] = 365,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Issue a new server certificate, for other hosts or days.")
+        bool, typer.Option("--renew", help="issue a new server certificate, for other hosts or days")
     ] = False,
     revoke: Annotated[
         int | None,
-        typer.Option(help="Number of a client to let in no more; a running server follows within seconds."),
+        typer.Option(help="number of a client to let in no more; a running server follows within seconds"),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show who may join, and change nothing.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="show who may join, and change nothing")] = False,
 ) -> None:
     """Make a certificate authority, a server certificate and a key for every client.
 
     Give the server FOLDER (keep ca.key elsewhere: only this command needs it) and each client its own
     FOLDER/client-I. Call it again with more clients to add some.
 
-    Example: prunefl keys federation --clients 4 --host pi-server.local --host 192.168.1.10
+    Example:
+      prunefl keys federation --clients 4 --host pi-server.local
     """
     from prunefl.engines.flower import require_flower
 

@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
+from prunefl.commands.plain_help import App
 from prunefl.system.errors import PruneFLError
 
-app = typer.Typer(
-    help="Results as small files, signed by a hash; a table of them, tasks × methods.", no_args_is_help=True
-)
+app = App(help="Results as small files, signed by a hash; a table of them, tasks × methods.")
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="folders of finished runs, one a seed")]
-ResultFile = Annotated[Path, typer.Argument(metavar="FILE", help="a result file")]
+ResultFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="a result file, as `prunefl leaderboard result` writes it")
+]
 
 
 @app.command()
@@ -29,9 +30,9 @@ def result(
     """Write the result of one method on one task, from its runs.
 
     Example:
-
-      prunefl leaderboard result runs/snip-* --task femnist-fast --target 0.8 --out results/snip.json
-      --command "prunefl run femnist-fast run.method=snip pruning.density=0.05 run.seed=S"
+      prunefl leaderboard result runs/snip-* --task femnist-fast \\
+        --target 0.8 --out results/snip.json \\
+        --command "prunefl run femnist-fast run.method=snip run.seed=S"
     """
     from prunefl.report.result_file import make_result, write_result
 

@@ -25,9 +25,7 @@ def lottery(
     They are compared by round with conventional FL, SNIP and SynFlow at the same density.
 
     Examples:
-
       prunefl lottery runs/digits-prunefl-0
-
       prunefl lottery runs/femnist-compare/prunefl/seed-*
     """
     from prunefl.commands.many import carry_out

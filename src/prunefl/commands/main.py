@@ -5,7 +5,6 @@ import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from prunefl.commands.bench_inference import inference
@@ -24,6 +23,7 @@ from prunefl.commands.inspect import inspect
 from prunefl.commands.keys import keys
 from prunefl.commands.leaderboard import app as leaderboard
 from prunefl.commands.lottery import lottery
+from prunefl.commands.plain_help import App
 from prunefl.commands.presets import config, presets
 from prunefl.commands.privacy import privacy
 from prunefl.commands.profile import profile
@@ -37,14 +37,7 @@ from prunefl.system.errors import PruneFLError
 from prunefl.system.memory import keep_freed_memory
 from prunefl.system.plugins import look_in_working_folder
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    # newer versions of click name the likeliest command by themselves
-    suggest_commands=not hasattr(click, "NoSuchCommand"),
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = App()
 app.command()(run)
 app.command()(demo)
 app.command()(presets)
@@ -67,9 +60,7 @@ app.command()(inspect)
 app.command()(privacy)
 app.command()(profile)
 
-bench = typer.Typer(
-    help="Measure this machine: sparse against dense, bytes, reconfiguration.", no_args_is_help=True
-)
+bench = App(help="Measure this machine: sparse against dense, bytes, reconfiguration.")
 bench.command("inference")(inference)
 bench.command("reconfigure")(bench_reconfigure)
 bench.command("wire")(bench_wire)

@@ -21,12 +21,16 @@ def presets() -> None:
 def config(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONFIG] [SECTION.KEY=VALUE]...", help="as for `prunefl run`"),
+        typer.Argument(
+            metavar="[CONFIG] [SECTION.KEY=VALUE]...",
+            help="a TOML file or the name of a preset, then settings to change",
+        ),
     ] = None,
 ) -> None:
     """Print a complete config with the meaning of every setting, to start your own from.
 
-    Example: prunefl config femnist run.rounds=500 > mine.toml
+    Example:
+      prunefl config femnist run.rounds=500 > mine.toml
     """
     from prunefl.commands.configs import resolve
     from prunefl.config import dump

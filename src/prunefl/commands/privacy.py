@@ -9,14 +9,19 @@ import typer
 def privacy(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONFIG] [SECTION.KEY=VALUE]...", help="as for `prunefl run`"),
+        typer.Argument(
+            metavar="[CONFIG] [SECTION.KEY=VALUE]...",
+            help="a TOML file or the name of a preset, then settings to change",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, for programs")] = False,
 ) -> None:
     """Say what a config promises about privacy: epsilon, delta, and who sees what. Nothing is trained.
 
-    Example: prunefl privacy femnist-select-fast privacy.noise=2 privacy.delta=1e-3 training.weighting=uniform
-    server.max_change=0 server.max_opposition=0 server.max_statistic=0
+    Example:
+      prunefl privacy femnist-select-fast privacy.noise=2 privacy.delta=1e-3 \\
+        training.weighting=uniform server.max_change=0 \\
+        server.max_opposition=0 server.max_statistic=0
     """
     from prunefl.commands.configs import resolve
     from prunefl.runs.promise import describe_promise

@@ -16,26 +16,35 @@ if TYPE_CHECKING:
 
 
 def profile(
-    model: Annotated[str, typer.Option(help=f"{', '.join(NETWORKS)}, or package.module:function.")] = "conv2",
-    out: Annotated[Path | None, typer.Option(help="Device file to write; its other models stay.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Samples in a mini-batch.")] = 20,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that a client computes with.")] = 1,
+    model: Annotated[
+        str, typer.Option(help=f"what to measure: {', '.join(NETWORKS)}, or package.module:function")
+    ] = "conv2",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="device file to write; other models in it stay; without it, only shown"),
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(min=1, help="samples in the mini-batch of a step, as training.batch_size")
+    ] = 20,
+    threads: Annotated[int, typer.Option(min=1, help="threads that a client computes with")] = 1,
     bandwidth: Annotated[
-        float, typer.Option(min=0, help="Bytes a second each way; 0: the link costs nothing.")
+        float, typer.Option(min=0, help="bytes a second each way; 0: the link costs nothing")
     ] = 0.0,
-    name: Annotated[str, typer.Option(help="What to call this device.")] = "this machine",
-    classes: Annotated[int, typer.Option(help="Classes; 0: the paper's for a known model.")] = 0,
-    input_shape: Annotated[str, typer.Option(help="Shape of a sample, such as 3,32,32.")] = "",
-    repeats: Annotated[int, typer.Option(min=1, help="Times that each step is measured.")] = 15,
-    memory: Annotated[bool, typer.Option(help="Measure the memory of a step too.")] = True,
-    plot: Annotated[Path | None, typer.Option(help="Where to draw time against live weights.")] = None,
+    name: Annotated[
+        str, typer.Option(help="what to call this device in tables and reports")
+    ] = "this machine",
+    classes: Annotated[
+        int, typer.Option(help="number of classes; 0: the paper's, for a network of its own")
+    ] = 0,
+    input_shape: Annotated[str, typer.Option(help="shape of a sample, such as 3,32,32")] = "",
+    repeats: Annotated[int, typer.Option(min=1, help="how often each step is measured")] = 15,
+    memory: Annotated[bool, typer.Option(help="measure the memory that a step takes, too")] = True,
+    plot: Annotated[Path | None, typer.Option(help="picture to draw, of time against live weights")] = None,
 ) -> None:
     """Measure how long training steps take here, by layer, dense and sparse, and fit T = c + Σ t·n.
 
     Examples:
-
       prunefl profile --model conv2 --bandwidth 1.4e6 --out here.toml
-
       prunefl run time.device=here.toml
     """
     from prunefl import devices, models

@@ -11,13 +11,15 @@ from prunefl.system.errors import PruneFLError
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="run folders, or folders that hold them")
+        list[Path], typer.Argument(metavar="DIR...", help="folders of runs, or folders that hold such")
     ],
-    out: Annotated[Path | None, typer.Option(help="where to write [default: DIR/report]")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder to write into [default: DIR/report]")] = None,
     target: Targets = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="SECTION.KEY", help="a setting in which the runs differ on purpose"),
+        typer.Option(
+            metavar="SECTION.KEY", help="setting in which the runs differ on purpose; may be repeated"
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="heading of the page [default: model and data]")] = "",
     figures: Annotated[
@@ -29,9 +31,7 @@ def report(
     The page needs no network. Curves can be switched on and off and read at a point.
 
     Examples:
-
       prunefl report runs/femnist-compare --target 0.7 --target 0.8
-
       prunefl report runs/a runs/b --by data.alpha --out both
     """
     from prunefl.report import write_report

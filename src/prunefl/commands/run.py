@@ -37,14 +37,11 @@ def run(
     """Train one model, pruning it on the way, on simulated clients.
 
     Examples:
-
-      prunefl run                                   the demo's setting, on 5,000 handwritten digits
-
-      prunefl run femnist scale=0.1                 a tenth of the rounds, schedules shortened with them
-
-      prunefl run my.toml --out runs/first; prunefl run --out runs/first --resume
-
-      prunefl run --out runs/first --resume run.rounds=600    go on with it, for more rounds than at first
+      prunefl run                            # the demo's setting: 5,000 digits
+      prunefl run femnist scale=0.1          # a tenth of the rounds
+      prunefl run my.toml --out runs/first   # Ctrl-C stops it after the round ...
+      prunefl run --out runs/first --resume  # ... and this goes on
+      prunefl run --out runs/first --resume run.rounds=600   # for more rounds
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.numbered import free_folder, last_folder

@@ -21,23 +21,23 @@ def server(
             metavar="CONFIG [SECTION.KEY=VALUE]...", help="a TOML file or a preset, then settings to change"
         ),
     ],
-    keys: Annotated[Path | None, typer.Option(help="Folder made by `prunefl keys`.")] = None,
-    out: Annotated[Path, typer.Option(help="The run's folder: records, checkpoints, model, logs.")] = Path(
+    keys: Annotated[
+        Path | None, typer.Option(help="folder made by `prunefl keys`; needed, unless --insecure")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="the run's folder: records, checkpoints, model, logs")] = Path(
         "runs/server"
     ),
-    host: Annotated[str, typer.Option(help="Address to listen on; every one, unless --insecure.")] = "",
-    port: Annotated[int, typer.Option(help="Port to listen on; open it for TCP in the firewall.")] = PORT,
+    host: Annotated[str, typer.Option(help="address to listen on; every one, unless --insecure")] = "",
+    port: Annotated[int, typer.Option(help="port to listen on; open it for TCP in the firewall")] = PORT,
     only: Annotated[
-        str, typer.Option(help="Numbers of the clients that take part, such as 0,3,5: as server.clients.")
+        str, typer.Option(help="numbers of the clients that take part, such as 0,3,5: as server.clients")
     ] = "",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint in --out")] = False,
     insecure: Annotated[
         bool,
         typer.Option(
             "--insecure",
-            help="No encryption and no keys; listens on this machine only unless --host says else.",
+            help="no encryption and no keys; listens on this machine only unless --host says else",
         ),
     ] = False,
     dashboard: Dashboard = False,
@@ -52,12 +52,9 @@ def server(
     many clients there are; `prunefl data describe FOLDER` prints that section. data.test=PATH is a test set of its own.
 
     Examples:
-
       prunefl server task.toml model.name=conv2 data.clients=5 --keys federation
-
       prunefl server configs/flower.toml --keys federation --out runs/pis
-
-      prunefl server task.toml --keys federation --only 0,3,5 server.min_clients=2
+      prunefl server task.toml --keys federation --only 0,3,5
     """
     from prunefl.engines.flower import require_flower
 

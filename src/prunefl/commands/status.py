@@ -16,21 +16,21 @@ FEW = 8
 def status(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="The folder of a run that `prunefl server` started.", show_default="runs/server"),
+        typer.Argument(help="the folder of a run that `prunefl server` started", show_default="runs/server"),
     ] = None,
-    server: Annotated[str, typer.Option(help="HOST:PORT of a server, to ask it from another machine.")] = "",
+    server: Annotated[str, typer.Option(help="HOST:PORT of a server, to ask it from another machine")] = "",
     keys: Annotated[
-        Path | None, typer.Option(help="For --server: the viewer folder made by `prunefl keys`.")
+        Path | None, typer.Option(help="for --server: the viewer folder made by `prunefl keys`")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known, for programs.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print all that is known as JSON, for programs")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="show it again every two seconds")] = False,
 ) -> None:
     """Show round, density, bytes, and of every client when it was last heard of, its samples, accuracy and refusals.
 
     Examples:
-
       prunefl status runs/pis --watch
-
       prunefl status --server pi-server.local:9092 --keys viewer --json
     """
     if server and folder is not None:

@@ -35,12 +35,9 @@ def sweep(
     your own that has changed since, begins anew in the next numbered folder.
 
     Examples:
-
       prunefl sweep digits pruning.density_limit=0.05,0.1,0.2
-
       prunefl sweep digits fleet.bandwidth=5e5,2e6,8e6
-
-      prunefl sweep digits data.alpha=0.1,1,10 --methods prunefl,conventional --seeds 3 --jobs 2
+      prunefl sweep digits data.alpha=0.1,1,10 --seeds 3 --jobs 2
     """
     from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out

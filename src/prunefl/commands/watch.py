@@ -22,7 +22,8 @@ def watch(
 
     It reads the run's records, and goes on when a run that was stopped or killed is resumed.
 
-    Example: prunefl watch runs/first
+    Example:
+      prunefl watch runs/first
     """
     from prunefl.commands.panel import Panel, show_progress
     from prunefl.config import load
