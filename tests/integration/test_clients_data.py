@@ -124,9 +124,10 @@ def test_what_does_not_fit_is_refused_at_both_ends_and_the_rest_goes_on(tmp_path
         town.wait(
             "the server's word", lambda: "client 1 cannot take part: class 'scratch'" in town.said("server")
         )
-        row = next(line for line in status_of(town).splitlines() if line.split()[0] == "1")
-        assert "refused" in row
-        assert "the run has crack, dent, ok" in row
+        shown = status_of(town).splitlines()
+        assert "refused" in next(line for line in shown if line.split()[0] == "1")
+        reason = next(line for line in shown if line.startswith("last refusal of client 1: "))
+        assert "the run has crack, dent, ok" in reason
         far = [sys.executable, "-m", "prunefl", "status", "--server", town.address]
         far += ["--keys", str(town.folder / "keys" / "viewer"), "--json"]
         seen = json.loads(subprocess.run(far, capture_output=True, text=True, check=True).stdout)

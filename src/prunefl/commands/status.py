@@ -1,6 +1,9 @@
 """`prunefl status`: how far a real federation is, and who takes part; on the server or from anywhere."""
 
 import json
+import shutil
+import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,11 +42,23 @@ def status(
         raise PruneFLError("--server HOST:PORT and --keys VIEWER belong together; give both or neither")
     while True:
         content = _find(folder or Path("runs/server"), server, keys)
-        typer.echo(json.dumps(content, indent=1) if as_json else "\n".join(lines(content, time.time())))
+        if as_json:
+            typer.echo(json.dumps(content, indent=1))
+        else:
+            typer.echo("\n".join(fitted(lines(content, time.time()))))
         if not watch:
             return
         time.sleep(2.0)
         typer.echo("")
+
+
+def fitted(said: list[str]) -> list[str]:
+    """Return lines broken between words where the terminal ends; as they are for pipes and files."""
+    if not sys.stdout.isatty():
+        return said
+    columns = shutil.get_terminal_size().columns
+    broken = [textwrap.wrap(line, columns, subsequent_indent="  ", break_on_hyphens=False) for line in said]
+    return [line for lines_of_one in broken for line in lines_of_one]
 
 
 def _find(folder: Path, server: str, keys: Path | None) -> dict[str, Any]:
@@ -75,20 +90,19 @@ def lines(content: dict[str, Any], now: float) -> list[str]:
     }
     shown = [name for name, wanted in columns.items() if wanted]
     title = "".join(f" {name:>8}" for name in shown) + (f" {_class_title(classes):>12}" if counted else "")
-    rows = [
-        f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{title} {'left out':>8}  last refusal"
-    ]
+    rows = [f"{'client':>6}  {'state':<8} {'last heard':>11} {'samples':>8}{title} {'left out':>8}"]
     for node in nodes:
         last = max(node["last_seen"], node.get("last_heard") or 0.0)
         heard = f"{now - last:.0f} s ago" if last else "never"
         cells = "".join(_cell(node.get(name)) for name in shown)
         cells += f" {_describe_classes(node.get('by_class')):>12}" if counted else ""
         rows.append(
-            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {_samples(node):>8}{cells} {node['left_out']:>8}  "
-            f"{node['refusal']}".rstrip()
+            f"{node['client']:>6}  {_state(node):<8} {heard:>11} {_samples(node):>8}{cells} {node['left_out']:>8}"
         )
+    # below the table: a reason is a sentence, and would make its row wider than a terminal
+    refused = [f"last refusal of client {n['client']}: {n['refusal']}" for n in nodes if n["refusal"]]
     away = [f"turned away: client {c}: {why}" for c, why in (content.get("turned_away") or {}).items()]
-    found = [head, *rows, *_balance(classes, [node["by_class"] for node in counted]), *away]
+    found = [head, *rows, *_balance(classes, [node["by_class"] for node in counted]), *refused, *away]
     # clients have a say in some of it: no commands to a terminal
     return ["".join(c if c.isprintable() else "?" for c in line) for line in found]
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from prunefl.commands.main import app
-from prunefl.commands.status import lines
+from prunefl.commands.status import fitted, lines
 from prunefl.config import Config
 from prunefl.engines.flower import join, keys, serve
 from prunefl.engines.flower.codec import read_counts
@@ -187,7 +187,8 @@ def test_the_status_shows_round_nodes_density_and_bytes(tmp_path):
     shown = lines({**read_status(tmp_path), "updated": 998.0}, 1000.0)
     assert shown[0] == "training: round 7 of 90, density 0.2500, 3.0 MB up, 1.5 MB down, 2 s ago"
     assert shown[2].split() == ["0", "there", "10", "s", "ago", "60", "0"]
-    assert shown[3].split() == ["1", "away", "never", "0", "2", "late"]
+    assert shown[3].split() == ["1", "away", "never", "0", "2"]
+    assert shown[4:] == ["last refusal of client 1: late"]
 
 
 def test_the_status_shows_the_accuracy_of_each_client_that_holds_samples_out(tmp_path):
@@ -203,6 +204,25 @@ def test_the_status_shows_the_accuracy_of_each_client_that_holds_samples_out(tmp
     assert shown[1].split()[:6] == ["client", "state", "last", "heard", "samples", "accuracy"]
     assert shown[2].split() == ["0", "there", "10", "s", "ago", "60", "0.7500", "0"]
     assert shown[3].split() == ["1", "there", "10", "s", "ago", "50", "-", "0"]
+
+
+def test_a_status_with_all_that_it_can_show_fits_a_terminal(tmp_path, monkeypatch):
+    whole = {"held_out": 12, "accuracy": 0.75, "by_class": (400, 300, 200), "refusals": 3, "personal": 0.875}
+    members = {n: Member(n, online=True, num_samples=888, last_seen=990.0, **whole) for n in (0, 150)}
+    members[150].refusal = "round 12: " + "an update that is much too long " * 4
+    status = Status(tmp_path, 9000, members, "training", classes=("crack", "dent", "ok"))
+    status.evaluation = {"accuracy": 0.75, "worst_tenth": 0.5}
+    status.write(now=True)
+    said = lines(read_status(tmp_path), 1000.0)
+    assert max(map(len, said[1:4])) <= 80
+    # a pipe gets whole lines, a terminal the same words
+    assert fitted(said) == said
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    broken = fitted(said)
+    assert max(map(len, broken)) <= 80
+    assert " ".join(broken).split() == " ".join(said).split()
+    assert broken[-3:-1] != said[-3:-1]
 
 
 def test_a_status_is_written_at_most_once_a_second(tmp_path):
