@@ -25,6 +25,8 @@ class App(typer.Typer):
 
     def __init__(self, **settings: Any) -> None:
         usual: dict[str, Any] = {"cls": Group, "no_args_is_help": True, "rich_markup_mode": None}
+        # a bug's traceback as Python shows it: whole
+        usual["pretty_exceptions_enable"] = False
         # newer versions of click name the likeliest command by themselves
         usual["suggest_commands"] = not hasattr(click, "NoSuchCommand")
         usual["context_settings"] = {"help_option_names": ["-h", "--help"]}
