@@ -65,12 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a file to one worker, for what its tests share; and all federations to the same one, lest they starve."""
+    """Give a file to one worker, for what its tests share; and federations to two, lest they starve or last longest."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "integration" if "integration/" in nodeid else super()._split_scope(nodeid)
+            file: str = super()._split_scope(nodeid)
+            if "integration/" not in file:
+                return file
+            return f"integration, secure: {'secure' in file or 'private' in file}"
 
     config.option.loadscopereorder = False
     return ByFile(config, log)
