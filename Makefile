@@ -26,7 +26,7 @@ help:
 	@echo "make clean        remove .venv, build and dist"
 
 $(VENV)/python:
-	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: make PYTHON=python3.x"; exit 1; }
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: make PYTHON=python3.x"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
