@@ -18,11 +18,12 @@ build_with() {
     "$python" -m auditwheel repair --exclude libgomp.so.1 --wheel-dir "$out" "$raw"/*.whl
 }
 
-# A name may stand for nothing (pyenv's shims), so that each is asked. $1: "==" for 3.11, ">=" for 3.12 and later
+# A name may stand for nothing (pyenv's shims) or for a Python that nothing can be built for (Debian's without python3-dev),
+# so that each is asked. $1: "==" for 3.11, ">=" for 3.12 and later
 find_python() {
     for name in "$python" python3.11 python3.12 python3.13 python3.14 \
         "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[1-9]*/bin/python3; do
-        if "$name" -c "import sys; sys.exit(not sys.version_info[:2] $1)" 2>/dev/null; then
+        if "$name" -c "import sys, sysconfig; open(sysconfig.get_path('include') + '/Python.h'); sys.exit(not sys.version_info[:2] $1)" 2>/dev/null; then
             command -v "$name"
             return
         fi
@@ -38,12 +39,12 @@ for kind in "== (3, 11)" ">= (3, 12)"; do
     fi
 done
 
-if [ -x "$here/tools/arm64/build.sh" ] && command -v apt-get >/dev/null; then
+if [ "$(uname -m)" = x86_64 ] && command -v apt-get >/dev/null; then
     "$here/tools/arm64/setup.sh" "$python"
     "$here/tools/arm64/build.sh" "$raw/arm64"
     # auditwheel reads the wheel's own architecture, so this works across
     "$python" -m auditwheel repair --exclude libgomp.so.1 --wheel-dir "$out" "$raw"/arm64/*.whl
 else
-    echo "aarch64: not built (needs Debian's tool chain)"
+    echo "aarch64: not cross-compiled (that needs Debian's tool chain on x86-64)"
 fi
 ls -l "$out"
