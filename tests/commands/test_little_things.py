@@ -170,7 +170,9 @@ def test_a_run_of_a_later_version_is_refused_with_what_to_do(finished: Path, tmp
         f"{later}: prunefl 9.0.0 wrote this run, and this is {VERSION}, which does not understand"
     )
     assert "go on with that version, or give another --out (run.novelty: no such setting" in words
+    assert all(refused(*others, later) == words for others in (["watch", "--once"], ["lottery"]))
     assert {path: path.read_bytes() for path in later.rglob("*") if path.is_file()} == before
+    assert "written by prunefl 9.0.0" in said("inspect", later)
 
 
 def test_training_is_announced_only_when_all_is_checked(finished: Path, tmp_path: Path) -> None:

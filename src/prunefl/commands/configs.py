@@ -117,7 +117,9 @@ def _file_of(source: str, resumed: Path | None) -> Path:
     if not source and resumed is not None:
         kept = resumed / "config.toml"
         if not kept.exists():
-            raise PruneFLError(f"{resumed}: no run to resume there (no config.toml)")
+            raise PruneFLError(
+                f"{resumed}: no run to resume there (no config.toml); leave --resume out to begin one"
+            )
         return kept
     if not source:
         return preset("digits")

@@ -28,9 +28,13 @@ def lottery(
       prunefl lottery runs/digits-prunefl-0
       prunefl lottery runs/femnist-compare/prunefl/seed-*
     """
+    from prunefl.commands.configs import resolve
     from prunefl.commands.many import carry_out
     from prunefl.experiments import plan_lottery
     from prunefl.experiments.plan import lottery_folder
 
+    for run in runs:
+        if (run / "config.toml").exists():
+            resolve([], None, run)  # which says so where another version wrote it
     folder = out or lottery_folder(runs[0])
     carry_out(plan_lottery(runs, folder), jobs, folder, report, target)

@@ -25,15 +25,15 @@ def watch(
     Example:
       prunefl watch runs/first
     """
+    from prunefl.commands.configs import resolve
     from prunefl.commands.panel import Panel, show_progress
-    from prunefl.config import load
     from prunefl.dashboard.tail import Tail
     from prunefl.system.locks import is_held
 
     if not (folder / "records.jsonl").is_file():
         raise PruneFLError(f"{folder}: no run there (no records.jsonl)")
     tail, known = Tail(folder / "records.jsonl"), Watched()
-    with show_progress(load(folder / "config.toml"), folder) as screen:
+    with show_progress(resolve([], None, folder)[0], folder) as screen:
         screen.say(f"watching {folder}")
         if isinstance(screen, Panel):
             screen.live.start()
