@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any
 
 SILENT_SECONDS = 4.0
-"""A node asks for work at least every three seconds; one that is silent for longer has been cut off or killed."""
+"""A waiting node is heard of every two seconds; one that is silent for longer has been cut off or killed."""
 
 KEPT_ROUNDS = 60
 """Rounds of which each lane shows what became of the client in it."""
