@@ -96,6 +96,15 @@ def test_the_server_hears_why_there_is_no_answer() -> None:
     assert link.reply().error.reason == "ConnectionError: the line was cut after 3 bytes"
 
 
+def test_the_server_hears_nothing_of_a_clients_folders() -> None:
+    def gone(data: bytes) -> bytes:
+        raise FileNotFoundError(2, "No such file or directory", "/home/anna/clinic/worker.sock")
+
+    link = Link(b"order")
+    assert node.relay(link.line, gone)
+    assert link.reply().error.reason == "FileNotFoundError: No such file or directory"
+
+
 def test_a_message_that_cannot_be_fetched_ends_nothing(monkeypatch) -> None:
     link = Link(b"question")
 

@@ -124,7 +124,9 @@ def reply_to(message: Message, answer: Callable[[bytes], bytes]) -> Message:
         return Message(to_records(answer(from_records(message.content, MAX_FRAME))), reply_to=message)
     except Exception as error:
         log.exception("no answer")
-        why = one_line(f"{type(error).__name__}: {error}")
+        # not a file's name: where things are on a client is none of the server's business
+        words = error.strerror if isinstance(error, OSError) and error.strerror else error
+        why = one_line(f"{type(error).__name__}: {words}")
         return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message)
 
 
