@@ -52,17 +52,23 @@ def test_no_round_of_any_cohort_takes_more_than_two_exchanges_more(method: str, 
         assert [outcome.secure.repeats for outcome in outcomes] == [0] * 12
 
 
-def test_a_client_that_has_lost_its_keys_is_back_in_the_third_round_after(tmp_path: Path) -> None:
-    """It says nothing of it, and refuses what it cannot do; no round takes more than two exchanges more for that."""
-    federation, config = small_federation(), config_of(True, run={"method": "conventional", "rounds": 6})
+def restart_after_round_two(folder: Path, rounds: int, joining: list[int]) -> list[tuple[int, int, int]]:
+    """Return clients, exchanges and repeats of each round of a run in which client 1 loses its keys."""
+    federation, config = small_federation(), config_of(True, run={"method": "conventional", "rounds": rounds})
     setup = small_setup(federation, config)
-    with Lossy(setup, federation.clients, tmp_path) as engine:
+    with Lossy(setup, federation.clients, folder) as engine:
         outcomes = []
         for _, outcome in run_rounds(setup, start(setup), engine):
             outcomes.append(outcome)
             if outcome.round == 2:
                 engine.restart(1)
-    assert [(o.secure.clients, o.secure.exchanges, o.secure.repeats) for o in outcomes] == [
+                engine.joining = joining
+    return [(o.secure.clients, o.secure.exchanges, o.secure.repeats) for o in outcomes]
+
+
+def test_a_client_that_has_lost_its_keys_is_back_in_the_third_round_after(tmp_path: Path) -> None:
+    """It says nothing of it, and refuses what it cannot do; no round takes more than two exchanges more for that."""
+    assert restart_after_round_two(tmp_path, 6, joining=[]) == [
         (4, 3, 0),
         (4, 2, 0),
         (3, 2, 0),
@@ -73,16 +79,7 @@ def test_a_client_that_has_lost_its_keys_is_back_in_the_third_round_after(tmp_pa
 
 
 def test_who_joins_anew_with_a_key_is_in_the_very_next_round(tmp_path: Path) -> None:
-    federation, config = small_federation(), config_of(True, run={"method": "conventional", "rounds": 5})
-    setup = small_setup(federation, config)
-    with Lossy(setup, federation.clients, tmp_path) as engine:
-        outcomes = []
-        for _, outcome in run_rounds(setup, start(setup), engine):
-            outcomes.append(outcome)
-            if outcome.round == 2:
-                engine.restart(1)
-                engine.joining = [1]
-    assert [(o.secure.clients, o.secure.exchanges, o.secure.repeats) for o in outcomes] == [
+    assert restart_after_round_two(tmp_path, 5, joining=[1]) == [
         (4, 3, 0),
         (4, 2, 0),
         (4, 3, 0),
