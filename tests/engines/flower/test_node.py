@@ -12,6 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from prunefl.engines.flower import node
 from prunefl.engines.flower.chunks import CHUNK, from_records, to_records
+from prunefl.engines.flower.parcel import Parcels
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +77,14 @@ def test_bytes_reach_the_worker_and_its_answer_the_server(size: int, rng: np.ran
         got.append(data)
         return answered
 
-    assert node.relay(link.line, answer)
+    assert node.relay(link.line, answer, Parcels())
     assert got == [asked]
     assert link.confirmed == [link.message.object_id]
     reply = link.reply()
     assert from_records(reply.content, 1 << 30) == answered
     assert reply.metadata.reply_to_message_id == link.message.object_id
     assert (reply.metadata.src_node_id, reply.metadata.dst_node_id) == (7, 3)
-    assert not node.relay(link.line, answer)
+    assert not node.relay(link.line, answer, Parcels())
 
 
 def test_the_server_hears_why_there_is_no_answer() -> None:
@@ -92,7 +93,7 @@ def test_the_server_hears_why_there_is_no_answer() -> None:
     def answer(data: bytes) -> bytes:
         raise ConnectionError("the line was cut\nafter 3 bytes")
 
-    assert node.relay(link.line, answer)
+    assert node.relay(link.line, answer, Parcels())
     assert link.reply().error.reason == "ConnectionError: the line was cut after 3 bytes"
 
 
@@ -101,7 +102,7 @@ def test_the_server_hears_nothing_of_a_clients_folders() -> None:
         raise FileNotFoundError(2, "No such file or directory", "/home/anna/clinic/worker.sock")
 
     link = Link(b"order")
-    assert node.relay(link.line, gone)
+    assert node.relay(link.line, gone, Parcels())
     assert link.reply().error.reason == "FileNotFoundError: No such file or directory"
 
 
@@ -112,7 +113,7 @@ def test_a_message_that_cannot_be_fetched_ends_nothing(monkeypatch) -> None:
         raise RuntimeError("the run is over")
 
     monkeypatch.setattr(link, "pull", pull)
-    assert node.relay(link.line, lambda data: data)
+    assert node.relay(link.line, lambda data: data, Parcels())
     assert link.sent == []
 
 

@@ -6,12 +6,14 @@ import logging
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from flwr.proto.control_pb2 import RegisterNodeRequest, RegisterNodeResponse, UnregisterNodeRequest
 
 from prunefl.engines.flower.connections import Connections
 from prunefl.engines.flower.ledger import FLEET, RUNTIME, Forbidden, Ledger
+from prunefl.engines.flower.unpacking import is_parcel, serve_parcel
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class AccessControl:
             return
         if scope.get("client"):
             self._connections.trust(scope["client"])
-        if _is_read(scope["path"]):
+        if _is_read(scope["path"]) or is_parcel(scope):
             await self._pass_read(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -110,20 +112,27 @@ class AccessControl:
         self._buffered[peer] += size
         try:
             body = await asyncio.wait_for(read_body(receive), BODY_SECONDS)
-            if scope["path"].startswith(FLEET):
-                self._ledger.check(scope["path"], body)
         except TimeoutError:
             await _refuse(send, 408)
-        except Forbidden as error:
-            log.warning("a node's request is refused: %s", error)
-            await _refuse(send, 403)
         else:
-            granted = _watch(send, lambda answer: self._note(scope, body, answer))
-            await self.app(scope, replay(body, receive), granted)
+            serve = partial(self._pass_one, receive)
+            await (serve_parcel(serve, scope, body, send) if is_parcel(scope) else serve(scope, body, send))
         finally:
             self._buffered[peer] -= size
             # only who is sending something is kept
             self._buffered += Counter()
+
+    async def _pass_one(self, receive: Receive, scope: Scope, body: bytes, send: Send) -> None:
+        """Pass on one request if the ledger has nothing against it."""
+        try:
+            if scope["path"].startswith(FLEET):
+                self._ledger.check(scope["path"], body)
+        except Forbidden as error:
+            log.warning("a node's request is refused: %s", error)
+            await _refuse(send, 403)
+            return
+        granted = _watch(send, lambda answer: self._note(scope, body, answer))
+        await self.app(scope, replay(body, receive), granted)
 
     def _note(self, scope: Scope, body: bytes, answer: bytes) -> None:
         """Take note of what the SuperLink has granted, after its own checks of whose request it is."""

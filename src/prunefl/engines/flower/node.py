@@ -29,14 +29,15 @@ from flwr.supercore.inflatable.inflatable_object import (
 )
 from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, push_objects
 from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+from flwr.supernode import fleet_http_connection
 from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from prunefl.engines.flower import key_files
 from prunefl.engines.flower.chunks import from_records, to_records
 from prunefl.engines.flower.envelope import one_line
-from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET, shorten_waits
+from prunefl.engines.flower.parcel import Parcels
+from prunefl.engines.flower.processes import NODE_FILE, QUIET, SOCKET, patch, shorten_waits
 from prunefl.engines.flower.sockets import MAX_FRAME, call
 
 log = logging.getLogger(__name__)
@@ -84,19 +85,33 @@ def run_node(server: str, keys: Path | None, file: Path, answer: Callable[[bytes
     if keys is not None:
         key = key_files.read_node_key(keys / key_files.NODE)
         roots, pair = str(keys / "ca.pem"), (key, key.public_key())
+    parcels = Parcels()
+    connect = _connecting_by(parcels)
     while True:
         deactivate_former_node(file, server, roots, pair)
         # the heartbeat's way to say that the SuperLink does not know this node any more
-        with suppress(KeyboardInterrupt), http_request_response(server, keys is None, roots, pair) as line:
+        with suppress(KeyboardInterrupt), connect(server, keys is None, roots, pair) as line:
             file.write_text(str(line[0]))
             pace = Pace()
             while True:
                 asked = time.monotonic()
-                pace.wait(relay(line, answer), time.monotonic() - asked)
+                pace.wait(relay(line, answer, parcels), time.monotonic() - asked)
         time.sleep(AGAIN)
 
 
-def relay(line: Any, answer: Callable[[bytes], bytes]) -> bool:
+def _connecting_by(parcels: Parcels) -> Callable[..., Any]:
+    """Return Flower's way to connect, with parcels on the line."""
+
+    class Client(FleetHttpClient):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            parcels.join(self)
+
+    patch(fleet_http_connection, FleetHttpClient=Client)
+    return fleet_http_connection.http_request_response
+
+
+def relay(line: Any, answer: Callable[[bytes], bytes], parcels: Parcels) -> bool:
     """Answer the message that waits at the SuperLink; return whether there was one."""
     _, receive, send, _, _, pull, push, confirm = line
     received = receive()
@@ -111,7 +126,7 @@ def relay(line: Any, answer: Callable[[bytes], bytes]) -> bool:
         message.metadata.__dict__["_message_id"] = tree.object_id
         started = time.monotonic()
         reply = reply_to(message, answer)
-        _send(reply, time.monotonic() - started, send, partial(push, run))
+        _send(reply, time.monotonic() - started, send, partial(push, run), parcels)
     except Exception:
         # the run may be over, or the line cut: the server asks again if it still wants to know
         log.warning("a message was lost on the way", exc_info=True)
@@ -131,10 +146,14 @@ def reply_to(message: Message, answer: Callable[[bytes], bytes]) -> Message:
 
 
 def _send(
-    reply: Message, seconds: float, send: Callable[..., Any], push: Callable[[str, str, bytes], None]
+    reply: Message,
+    seconds: float,
+    send: Callable[..., Any],
+    push: Callable[[str, str, bytes], None],
+    parcels: Parcels,
 ) -> None:
     reply.metadata.__dict__["_message_id"] = reply.object_id
-    with no_object_id_recompute():
+    with no_object_id_recompute(), parcels.carry([reply]):
         wanted, session = send(reply, get_object_tree(reply), seconds)
         push_objects(get_all_nested_objects(reply), partial(push, session), object_ids_to_push=wanted)
 

@@ -37,14 +37,13 @@ QUIET = {
 """Environment in which Flower reports nothing to anybody, installs nothing and logs only what went wrong."""
 
 
-def patch(module: Any, **names: Any) -> None:
-    """Give names of a Flower module other values; a Flower that has them no longer is refused in one line."""
+def patch(place: Any, **names: Any) -> None:
+    """Give names of a Flower module or object other values; a Flower that has them no longer is refused in one line."""
     for name, value in names.items():
-        if not hasattr(module, name):
-            raise PruneFLError(
-                f"this version of Flower has no {module.__name__}.{name}; install flwr>=1.41,<1.43"
-            )
-        setattr(module, name, value)
+        if not hasattr(place, name):
+            where = getattr(place, "__name__", type(place).__name__)
+            raise PruneFLError(f"this version of Flower has no {where}.{name}; install flwr>=1.41,<1.43")
+        setattr(place, name, value)
 
 
 def run_superlink() -> None:

@@ -2,17 +2,19 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
+from flwr.superlink.grid.http_grid import HttpGrid
 
 from prunefl import config as settings
 from prunefl.config import Config
 from prunefl.engines.flower.forks import die_with_parent
-from prunefl.engines.flower.processes import RUN_FILE
+from prunefl.engines.flower.parcel import Parcels
+from prunefl.engines.flower.processes import RUN_FILE, patch
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_private
 
@@ -71,6 +73,7 @@ def make_server_app(run: RunOnGrid) -> ServerApp:
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         die_with_parent()
+        send_in_parcels(grid)
         options = RunOptions.read(Path(os.environ[RUN_FILE]))
         config = settings.load(options.config)
         try:
@@ -82,3 +85,17 @@ def make_server_app(run: RunOnGrid) -> ServerApp:
             raise RuntimeError(f"internal error of the server: {type(error).__name__}: {error}") from error
 
     return app
+
+
+def send_in_parcels(grid: Grid) -> None:
+    """Let a run's messages go in parcels from now on; under Flower's simulation they go nowhere."""
+    if not isinstance(grid, HttpGrid):
+        return
+    parcels, push = Parcels(), grid.push_messages
+    parcels.join(grid._runtime_client)
+
+    def carrying(messages: Sequence[Message]) -> Iterable[str]:
+        with parcels.carry(messages):
+            return push(messages)
+
+    patch(grid, push_messages=carrying)
