@@ -119,6 +119,8 @@ class GuardedSocket(socket.socket):
             raise BlockingIOError
         line, address = super().accept()
         self._taken += 1
+        # an answer is a head and a body: else the body waits 40 ms for the other end to say that it has the head
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connections.admit(line, address)
         return line, address
 
