@@ -119,3 +119,10 @@ def test_connections_that_are_gone_are_forgotten(server):
     close(connect(server, 5))
     server.connections.close_overdue()
     assert server.connections._open == {}
+
+
+def test_an_answer_is_sent_as_it_is_written(server):
+    """Without this the body of every answer waits for the receipt of its head, 40 ms."""
+    pairs = connect(server, 1)
+    assert pairs[0][1].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    close(pairs)

@@ -2,8 +2,7 @@
 
 Flower's own SuperNode keeps a message in a database, serves it over HTTP to a second process and starts a third to
 answer it. On a small device those are most of the memory; here is one process that listens nowhere and speaks the same
-protocol by the same functions. With processes.py, forks.py, shortcut.py and control.py it is all that reaches below
-Flower's public API; pyproject.toml pins the versions with which it is tested.
+protocol by the same functions. processes.py says which files reach below Flower's public API.
 
 `python -m prunefl.engines.flower.node SERVER KEYS`; NODE_FILE and SOCKET say where things are.
 """

@@ -3,7 +3,8 @@
 `python -m prunefl.engines.flower.processes link ARGS -- executor ARGS` runs a SuperLink and its SuperExec with their
 usual arguments, as two forks of one process that has Flower loaded. It changes what their options cannot: who may talk
 to the SuperLink, how soon a waiting message is noticed, and that the run is a fork. Only this file, forks.py, node.py,
-shortcut.py and control.py reach below Flower's public API; pyproject.toml pins the versions with which they are tested.
+parcel.py, server_app.py, shortcut.py, unpacking.py and control.py reach below Flower's public API; pyproject.toml pins
+the versions with which they are tested.
 """
 
 import os

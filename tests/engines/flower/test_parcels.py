@@ -1,0 +1,346 @@
+"""Parcels: both ends together over a SuperLink of one message, and each end with a stranger at the other."""
+
+import asyncio
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+import pytest
+from flwr.app import Message
+from flwr.app.message.message import remove_content_from_message
+from flwr.common.serde import message_to_proto
+from flwr.proto.fleet_pb2 import (
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedRequest,
+    ConfirmMessageReceivedResponse,
+    PullObjectRequest,
+    PullObjectResponse,
+    PushObjectRequest,
+    PushObjectResponse,
+)
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.protobuf.client import ProtobufRequestContext
+from flwr.supercore.task_identity import TaskIdentity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prunefl.engines.flower import parcel
+from prunefl.engines.flower.access import AccessControl
+from prunefl.engines.flower.chunks import CHUNK, to_records
+from prunefl.engines.flower.connections import Connections
+from prunefl.engines.flower.ledger import FLEET
+from prunefl.engines.flower.parcel import HEADER, MOST, Parcels, pack, unpack
+
+NODE = 7
+NAMES = {
+    "PullMessages": ("pull-messages", PullMessagesResponse),
+    "PushMessages": ("push-messages", PushMessagesResponse),
+    "PullObject": ("pull-object", PullObjectResponse),
+    "PushObject": ("push-object", PushObjectResponse),
+    "ConfirmMessageReceived": ("confirm-message-received", ConfirmMessageReceivedResponse),
+}
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch) -> None:
+    """Be a server's process, which may write messages."""
+    for name, number in {"_task_id": 1, "_run_id": 2, "_node_id": 1}.items():
+        monkeypatch.setattr(TaskIdentity, name, number)
+
+
+def write(data: bytes, reply_to: Message | None = None) -> Message:
+    message = (
+        Message(to_records(data), reply_to=reply_to) if reply_to else Message(to_records(data), NODE, "train")
+    )
+    message.metadata.__dict__["_message_id"] = message.object_id
+    return message
+
+
+def contents_of(message: Message) -> dict[str, bytes]:
+    return {name: thing.deflate() for name, thing in get_all_nested_objects(message).items()}
+
+
+class Link:
+    """A SuperLink with one message for node 7, behind our access control; `requests` are those that came over HTTP."""
+
+    def __init__(self, message: Message) -> None:
+        self.message, self.objects = message, contents_of(message)
+        self.waiting, self.confirmed = True, list[str]()
+        self.announced, self.stored = set[str](), dict[str, bytes]()
+        self.requests = list[str]()
+        self.access = AccessControl(self._inside, b"secret", Connections(), lambda: 10 * CHUNK, keyed=False)
+        self.access.started = True
+
+    async def _inside(self, scope, receive, send) -> None:
+        answer = getattr(self, "_" + scope["path"].removeprefix(FLEET).replace("-", "_"))(
+            (await receive())["body"]
+        )
+        body = answer.SerializeToString()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    def _pull_messages(self, body: bytes):
+        if not self.waiting:
+            return PullMessagesResponse()
+        self.waiting = False
+        bare = message_to_proto(remove_content_from_message(self.message))
+        return PullMessagesResponse(
+            messages_list=[bare], message_object_trees=[get_object_tree(self.message)]
+        )
+
+    def _pull_object(self, body: bytes):
+        content = self.objects.get(PullObjectRequest.FromString(body).object_id)
+        there = content is not None
+        return PullObjectResponse(object_found=there, object_available=there, object_content=content or b"")
+
+    def _confirm_message_received(self, body: bytes):
+        self.confirmed.append(ConfirmMessageReceivedRequest.FromString(body).message_object_id)
+        return ConfirmMessageReceivedResponse()
+
+    def _push_messages(self, body: bytes):
+        from prunefl.engines.flower.ledger import list_objects
+
+        self.announced = set(list_objects(PushMessagesRequest.FromString(body).message_object_trees[0]))
+        return PushMessagesResponse(objects_to_push=sorted(self.announced), session_id="session")
+
+    def _push_object(self, body: bytes):
+        request = PushObjectRequest.FromString(body)
+        fits = request.session_id == "session" and request.object_id in self.announced
+        if fits:
+            self.stored[request.object_id] = request.object_content
+        return PushObjectResponse(stored=fits)
+
+    def serve(self, request: httpx.Request) -> httpx.Response:
+        """Answer an HTTP request."""
+        path = request.url.path
+        self.requests.append(path.removeprefix(FLEET))
+        sent, body = [], request.content
+        scope = {"type": "http", "method": "POST", "path": path, "client": ("192.0.2.1", 1)}
+        scope["headers"] = [(name.lower(), value) for name, value in request.headers.raw]
+
+        async def receive():
+            return {"type": "http.request", "body": body}
+
+        async def send(event) -> None:
+            sent.append(event)
+
+        asyncio.run(self.access(scope, receive, send))
+        return httpx.Response(
+            sent[0]["status"], headers=sent[0]["headers"], content=sent[1]["body"], request=request
+        )
+
+
+class Client:
+    """One of Flower's clients with parcels on its line."""
+
+    def __init__(self, link: Link, parcels: Parcels) -> None:
+        self.link, self.parcels = link, parcels
+
+    def ask(self, what: str, message):
+        """Return what Flower's code gets for a request."""
+        path, kind = NAMES[what]
+        request = httpx.Request("POST", f"http://there{FLEET}{path}", content=message.SerializeToString())
+        context = ProtobufRequestContext(f"/flwr.proto.Fleet/{what}", message, request)
+        response = self.parcels.intercept(context, lambda context: self.link.serve(context.request))
+        return kind.FromString(response.raise_for_status().content)
+
+    def receive(self) -> dict[str, bytes]:
+        """Take the message, as Flower's code does: its objects one by one, then it is confirmed."""
+        response = self.ask("PullMessages", PullMessagesRequest(node=Node(node_id=NODE)))
+        found = {}
+        for name in get_all_nested_objects(self.link.message):
+            asked = PullObjectRequest(node=Node(node_id=NODE), run_id=2, object_id=name)
+            found[name] = self.ask("PullObject", asked).object_content
+        name = response.message_object_trees[0].object_id
+        asked = ConfirmMessageReceivedRequest(node=Node(node_id=NODE), run_id=2, message_object_id=name)
+        self.ask("ConfirmMessageReceived", asked)
+        return found
+
+    def send(self, reply: Message) -> list[str]:
+        """Send the reply, as Flower's code does; return what was sent alone."""
+        bare = message_to_proto(remove_content_from_message(reply))
+        with self.parcels.carry([reply]):
+            response = self.ask(
+                "PushMessages",
+                PushMessagesRequest(
+                    node=Node(node_id=NODE),
+                    messages_list=[bare],
+                    message_object_trees=[get_object_tree(reply)],
+                ),
+            )
+        for name in response.objects_to_push:
+            content = contents_of(reply)[name]
+            piece = PushObjectRequest(
+                node=Node(node_id=NODE),
+                run_id=2,
+                object_id=name,
+                object_content=content,
+                session_id="session",
+            )
+            assert self.ask("PushObject", piece).stored
+        return list(response.objects_to_push)
+
+
+def answer_to(message: Message, data: bytes, monkeypatch) -> Message:
+    monkeypatch.setattr(TaskIdentity, "_node_id", NODE)
+    return write(data, reply_to=message)
+
+
+@pytest.mark.parametrize("size", [0, 5, CHUNK - 1000, CHUNK, 3 * CHUNK])
+def test_all_objects_arrive_whatever_their_size(size: int, rng: np.random.Generator, monkeypatch) -> None:
+    link = Link(write(rng.bytes(size)))
+    client = Client(link, Parcels())
+    assert client.receive() == contents_of(link.message)
+    assert link.confirmed == [link.message.object_id]
+    reply = answer_to(link.message, rng.bytes(size), monkeypatch)
+    client.send(reply)
+    assert link.stored == contents_of(reply)
+
+
+def test_a_message_and_its_answer_take_two_requests(monkeypatch) -> None:
+    link = Link(write(b"order"))
+    client = Client(link, Parcels())
+    client.receive()
+    assert client.send(answer_to(link.message, b"answer", monkeypatch)) == []
+    assert link.requests == ["pull-messages", "push-messages"]
+
+
+def test_what_does_not_fit_goes_alone(rng: np.random.Generator, monkeypatch) -> None:
+    link = Link(write(rng.bytes(2 * CHUNK)))
+    client = Client(link, Parcels())
+    client.receive()
+    assert link.requests.count("pull-object") in (1, 2)
+    assert link.requests.count("confirm-message-received") == 1
+    alone = client.send(answer_to(link.message, rng.bytes(2 * CHUNK), monkeypatch))
+    assert link.requests.count("push-object") == len(alone) > 0
+
+
+def test_a_superlink_that_knows_no_parcels_is_spoken_to_as_flower_does(monkeypatch) -> None:
+    link = Link(write(b"order"))
+    monkeypatch.setattr("prunefl.engines.flower.access.is_parcel", lambda scope: False)
+    client = Client(link, Parcels())
+    assert client.receive() == contents_of(link.message)
+    assert len(client.send(answer_to(link.message, b"answer", monkeypatch))) == 3
+    assert len(link.requests) == 1 + 3 + 1 + 1 + 3
+
+
+def test_who_knows_no_parcels_is_sent_none() -> None:
+    link = Link(write(b"order"))
+    asked = PullMessagesRequest(node=Node(node_id=NODE)).SerializeToString()
+    response = link.serve(httpx.Request("POST", f"http://there{FLEET}pull-messages", content=asked))
+    assert HEADER not in response.headers
+    assert len(PullMessagesResponse.FromString(response.content).messages_list) == 1
+    assert link.confirmed == []
+
+
+def test_an_object_that_is_not_there_yet_is_left_for_later() -> None:
+    link = Link(write(b"order"))
+    late = {name: link.objects.pop(name) for name in list(link.objects)[:1]}
+    client = Client(link, Parcels())
+    client.ask("PullMessages", PullMessagesRequest(node=Node(node_id=NODE)))
+    assert link.confirmed == []
+    link.objects.update(late)
+    for name, content in contents_of(link.message).items():
+        asked = PullObjectRequest(node=Node(node_id=NODE), run_id=2, object_id=name)
+        assert client.ask("PullObject", asked).object_content == content
+
+
+def test_an_object_of_two_messages_is_there_for_both() -> None:
+    parcels = Parcels()
+    answer = pack([b"", b"a b", b"same", b"content"])
+    response = httpx.Response(
+        200, headers={HEADER: "1"}, content=answer, request=httpx.Request("POST", "http://x")
+    )
+    for _ in range(2):
+        parcels._open(response)
+    assert [parcels._take("same") for _ in range(3)] == [b"content", b"content", None]
+    assert [parcels._is_confirmed(name) for name in "aab"] == [True, False, True]
+
+
+def test_what_nobody_asks_for_is_not_kept_for_ever(monkeypatch) -> None:
+    monkeypatch.setattr(parcel, "KEPT", 10)
+    monkeypatch.setattr(parcel, "CONFIRMED", 2)
+    parcels = Parcels()
+    for number in range(5):
+        body = pack([b"", b"m%d" % number, b"o%d" % number, b"12345"])
+        request = httpx.Request("POST", "http://x")
+        parcels._open(httpx.Response(200, headers={HEADER: "1"}, content=body, request=request))
+    assert [parcels._take(f"o{number}") for number in range(5)] == [None, None, None, b"12345", b"12345"]
+    assert [parcels._is_confirmed(f"m{number}") for number in range(5)] == [False, False, False, True, True]
+    assert parcels._bytes == 0
+
+
+def bring(link: Link, parts: list[bytes] | None, body: bytes = b"") -> httpx.Response:
+    content = body if parts is None else pack(parts)
+    return link.serve(
+        httpx.Request("POST", f"http://there{FLEET}push-messages", content=content, headers={HEADER: "1"})
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\1", b"\xff\xff\xff\xffabc", pack([b"\xff"]), pack([b"", b"\xff\xfe", b""])]
+)
+def test_a_body_that_is_no_parcel_is_refused(body: bytes) -> None:
+    link = Link(write(b"order"))
+    assert bring(link, None, body).status_code == 400
+    assert link.stored == {}
+
+
+def test_every_request_of_a_parcel_is_held_to_the_ledger(monkeypatch) -> None:
+    """An answer that was not asked for is refused, and with it whatever came along; so is an object of none."""
+    link = Link(write(b"order"))
+    reply = answer_to(link.message, b"answer", monkeypatch)
+    bare = message_to_proto(remove_content_from_message(reply))
+    about = PushMessagesRequest(
+        node=Node(node_id=NODE), messages_list=[bare], message_object_trees=[get_object_tree(reply)]
+    )
+    objects = [part for name, content in contents_of(reply).items() for part in (name.encode(), content)]
+    assert bring(link, [about.SerializeToString(), *objects]).status_code == 403
+    assert link.stored == {}
+    Client(link, Parcels()).receive()
+    granted = bring(link, [about.SerializeToString(), b"stranger", b"content", *objects])
+    assert granted.status_code == 200
+    assert set(link.stored) == set(contents_of(reply))
+    # and a second time it has been answered
+    assert bring(link, [about.SerializeToString(), *objects]).status_code == 403
+
+
+def test_an_answer_in_a_parcel_is_no_larger_than_allowed(rng: np.random.Generator, monkeypatch) -> None:
+    link = Link(write(b"order"))
+    link.access._ledger._max_bytes = lambda: 2000
+    client = Client(link, Parcels())
+    client.receive()
+    with pytest.raises(httpx.HTTPStatusError, match="403"):
+        client.send(answer_to(link.message, rng.bytes(5000), monkeypatch))
+    assert sum(map(len, link.stored.values())) <= 2000
+
+
+@given(st.lists(st.binary(max_size=30), max_size=8), st.data())
+def test_parts_come_out_as_they_went_in_and_never_from_a_part_of_them(parts: list[bytes], data) -> None:
+    body = pack(parts)
+    assert unpack(body) == parts
+    cut = data.draw(st.integers(0, len(body)))
+    try:
+        assert unpack(body[:cut]) == parts[: len(unpack(body[:cut]))]
+    except ValueError:
+        assert cut < len(body)
+
+
+def test_a_parcel_fits_into_a_request() -> None:
+    from prunefl.engines.flower.access import MAX_BODY
+
+    assert MOST + 2 * CHUNK // 4 < MAX_BODY
+
+
+def test_a_simulations_grid_is_left_alone() -> None:
+    from prunefl.engines.flower.server_app import send_in_parcels
+
+    grid = SimpleNamespace(push_messages=len)
+    send_in_parcels(grid)
+    assert grid.push_messages is len
