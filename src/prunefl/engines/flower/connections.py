@@ -25,7 +25,7 @@ AT_ONCE = 8
 """Connections taken before those who are there already have their turn again: thousands at once hold nobody up."""
 
 SWEEP = 64
-"""Connections ended before what is left of them is swept up: TLS leaves cycles of a quarter of a megabyte each."""
+"""Connections ended before what is left of them is swept up: TLS leaves cycles with its buffers."""
 
 FRIENDS = 1024
 """Connections at a time that have."""

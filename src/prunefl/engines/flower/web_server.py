@@ -2,12 +2,16 @@
 
 import gc
 import sys
+from asyncio.sslproto import SSLProtocol
 from typing import Any
 
 from prunefl.engines.flower.connections import Connections, listen
 
 MAX_HEADERS = 64 << 10
 """Bytes of headers; more is answered with 400 at once. httptools, which is used otherwise, takes any number."""
+
+READ_BYTES = 32 << 10
+"""That TLS reads at a time: it keeps so much for every connection, also of strangers; otherwise a quarter of a megabyte."""
 
 
 def serve(connections: Connections, **options: Any) -> None:
@@ -24,6 +28,7 @@ def serve(connections: Connections, **options: Any) -> None:
         "timeout_graceful_shutdown": 1,
         "access_log": False,
     }
+    SSLProtocol.max_size = READ_BYTES
     config = uvicorn.Config(**{**options, **ours})
     server = uvicorn.Server(config)
     connections.watch()
