@@ -11,7 +11,7 @@ MAX_HEADERS = 64 << 10
 """Bytes of headers; more is answered with 400 at once. httptools, which is used otherwise, takes any number."""
 
 READ_BYTES = 32 << 10
-"""That TLS reads at a time: it keeps so much for every connection, also of strangers; otherwise a quarter of a megabyte."""
+"""That TLS reads at a time: it keeps so much for every connection, also of strangers; by default, eight times that."""
 
 
 def serve(connections: Connections, **options: Any) -> None:
