@@ -69,6 +69,16 @@ def test_a_superlink_that_knows_no_parcels_is_spoken_to_as_flower_does(monkeypat
     assert len(link.requests) == 1 + 3 + 1 + 1 + 3
 
 
+def test_a_server_that_comes_back_without_parcels_is_sent_none(monkeypatch) -> None:
+    parcels = Parcels()
+    Client(Link(write(b"order")), parcels).receive()
+    monkeypatch.setattr("prunefl.engines.flower.access.is_parcel", lambda scope: False)
+    link = Link(write(b"another"))
+    client = Client(link, parcels)
+    assert client.receive() == contents_of(link.message)
+    assert len(client.send(answer_to(link.message, b"answer", monkeypatch))) == 3
+
+
 def test_who_knows_no_parcels_is_sent_none() -> None:
     link = Link(write(b"order"))
     asked = PullMessagesRequest(node=Node(node_id=NODE)).SerializeToString()

@@ -115,9 +115,12 @@ class Parcels:
 
     def _open(self, response: httpx.Response) -> httpx.Response:
         """Return the answer to a question for messages as Flower knows it, and keep what came with it."""
-        if not response.is_success or HEADER not in response.headers:
+        if not response.is_success:
             return response
-        self._known = True
+        # a server may come back as another version of itself
+        self._known = HEADER in response.headers
+        if not self._known:
+            return response
         answer, confirmed, *rest = unpack(response.content)
         with self._lock:
             for name, content in zip(rest[::2], rest[1::2], strict=True):
