@@ -158,6 +158,16 @@ def test_the_table_pairs_by_seed_and_says_reached_only_of_all_seeds(tmp_path: Pa
     assert "`prunefl run snip`; seeds 0, 1, 2" in page
 
 
+def test_a_comparison_by_few_seeds_says_so(tmp_path: Path) -> None:
+    """Three seeds of a method beside one of conventional FL are one pair."""
+    files = [a_result(tmp_path, "snip"), a_result(tmp_path, "conventional", seeds=(0,))]
+    page = write_leaderboard(find_results(files), "")
+    row = next(line for line in page.splitlines() if line.startswith("| SNIP"))
+    assert row.count(", 1 of 3 seeds") == 3
+    whole = [a_result(tmp_path / "w", "snip"), a_result(tmp_path / "w", "conventional")]
+    assert "of 3 seeds |" not in write_leaderboard(find_results(whole), "").split("**To 60")[0]
+
+
 def test_wall_times_of_a_shared_machine_are_left_out(tmp_path: Path) -> None:
     runs = runs_of(tmp_path, "snip")
     beside = make_result(runs, "femnist", TARGETS, "x", alone=False)

@@ -146,7 +146,7 @@ def _pairs(
 
 def _difference(result: Result, rival: Result | None) -> str:
     pairs = _pairs(result, rival, lambda seed: 100 * seed["score"])
-    return signed(estimate([a - b for a, b in pairs]), 1) if pairs else ""
+    return signed(estimate([a - b for a, b in pairs]), 1) + _few(pairs) if pairs else ""
 
 
 def _ratio(result: Result, rival: Result | None, key: str, cost: str) -> str:
@@ -156,7 +156,13 @@ def _ratio(result: Result, rival: Result | None, key: str, cost: str) -> str:
     if not pairs:
         return ""
     ratio = estimate_ratio(pairs)
-    return f"{ratio.mean:.2f}" + (f" ({ratio.low:.2f}–{ratio.high:.2f})" if ratio.count > 1 else "")
+    between = f" ({ratio.low:.2f}–{ratio.high:.2f})" if ratio.count > 1 else ""
+    return f"{ratio.mean:.2f}{between}{_few(pairs)}"
+
+
+def _few(pairs: Sequence[tuple[float, float]]) -> str:
+    """Return a mark for what too few seeds of both say."""
+    return f", {len(pairs)} of {FEWEST} seeds" if len(pairs) < FEWEST else ""
 
 
 def _commands(results: Sequence[Result]) -> str:
