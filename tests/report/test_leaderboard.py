@@ -185,6 +185,34 @@ def test_a_method_stands_once_on_a_task(tmp_path: Path) -> None:
         write_leaderboard(find_results(files), "")
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (("pruning.density_limit=0.1",), "PruneFL, at most 10 %"),
+        (("pruning.density_limit=0.1", "pruning.density_target=0.05"), "PruneFL, at most 10 to 5 %"),
+        (("pruning.density_target=0.05",), "PruneFL, at most 100 to 5 %"),
+    ],
+)
+def test_a_row_says_what_size_the_model_had_to_keep(
+    tmp_path: Path, settings: tuple[str, ...], name: str
+) -> None:
+    result = make_result(runs_of(tmp_path, "prunefl", *settings), "femnist", TARGETS, "x")
+    assert f"| {name} | 3 |" in write_leaderboard([result], "")
+
+
+def test_tickets_of_each_seeds_own_run_are_one_result(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / f"{seed}", "ticket", seed, f"pruning.masks=/runs/prunefl-{seed}", rounds=100)
+        for seed in range(3)
+    ]
+    result = make_result(runs, "femnist", TARGETS, "x")
+    assert list(result["seeds"]) == ["0", "1", "2"]
+    assert "/runs" not in json.dumps(result)
+    runs[2] = write_run(tmp_path / "none", "ticket", 2, rounds=100)
+    with pytest.raises(PruneFLError, match="different settings"):
+        make_result(runs, "femnist", TARGETS, "x")
+
+
 def test_the_commands_make_check_and_show_results(tmp_path: Path) -> None:
     runs = [str(folder) for folder in runs_of(tmp_path, "snip")]
     file, page = str(tmp_path / "snip.json"), tmp_path / "leaderboard.md"

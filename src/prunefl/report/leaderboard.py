@@ -76,10 +76,17 @@ def _refuse_mixtures(task: str, results: Sequence[Result]) -> None:
 
 
 def row_name(result: Result) -> str:
-    """Return what a row is called: the method, and the density that it was told."""
-    density = result["settings"].get("pruning.density", 0)
-    limit = result["settings"].get("pruning.density_limit", 0)
-    told = f", at {100 * density:g} %" if density else f", at most {100 * limit:g} %" if limit else ""
+    """Return what a row is called: the method, and the density that it was told, or told to keep to."""
+    density, limit, target = (
+        100 * result["settings"].get(f"pruning.{name}", 0)
+        for name in ("density", "density_limit", "density_target")
+    )
+    if density:
+        told = f", at {density:g} %"
+    elif target:
+        told = f", at most {limit or 100:g} to {target:g} %"
+    else:
+        told = f", at most {limit:g} %" if limit else ""
     return label_method(str(result["method"])) + told
 
 

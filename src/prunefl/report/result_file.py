@@ -29,7 +29,7 @@ TASK = ("data", "transforms", "model", "training", "evaluation", "time", "fleet"
 OWN = ("data.dir", "data.cache", "model.init_seed", "training.learning_rate")
 """Settings of these sections that are not the task's: where files are, and what every method may choose for itself."""
 
-DENSITY = "pruning.density"
+DENSITY, MASKS = "pruning.density", "pruning.masks"
 
 Result = dict[str, Any]
 
@@ -123,7 +123,9 @@ def own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         section: config.get(section, {})
         for section in ("pruning", "initial", "importance", "wire", "optimiser")
     }
-    return mine | flat(tables)
+    settings = mine | flat(tables)
+    # where another run's masks lie: a folder, another for every seed
+    return settings | ({MASKS: "RUN"} if settings.get(MASKS) else {})
 
 
 def sign(result: Mapping[str, Any]) -> str:
