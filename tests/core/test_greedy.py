@@ -7,6 +7,7 @@ import pytest
 from time_models import Opaque, SquareRoot, random_fleet
 
 from choice_oracle import best_subset
+from prunefl.core import greedy
 from prunefl.core.greedy import best_counts
 from prunefl.core.reconfigure import best_of_layers
 from prunefl.core.time_model import LinearTime
@@ -56,6 +57,29 @@ def test_the_compiled_walk_ends_where_the_plain_one_does(size: int, rng: np.rand
         kept = float(rng.integers(0, 500))
         expected = best_counts(candidates, Opaque(time), kept, counts, 2 * size)
         assert best_counts(candidates, time, kept, counts, 2 * size) == expected
+
+
+def test_how_much_of_a_layer_is_sorted_at_first_decides_nothing(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a look at all of it, with ties at the border and layers of zeros."""
+    names, looked_again = ["a", "b", "c"], 0
+    for look in (1, 2, 7):
+        for _ in range(60):
+            time = random_fleet(rng, names, scale=4)
+            sizes = rng.integers(0, 80, len(names))
+            candidates = {
+                n: rng.integers(0, 30, size).astype(np.float32) * (rng.random(size) < 0.7)
+                for n, size in zip(names, sizes, strict=True)
+            }
+            counts = {n: int(rng.integers(0, 5)) for n in names}
+            kept, room = float(rng.integers(0, 100)), int(rng.integers(0, 200))
+            monkeypatch.setattr(greedy, "FIRST_LOOK", 10**6)
+            expected = best_counts(candidates, time, kept, counts, room)
+            monkeypatch.setattr(greedy, "FIRST_LOOK", look)
+            assert best_counts(candidates, time, kept, counts, room) == expected
+            looked_again += max(expected.values()) > look
+    assert looked_again > 20
 
 
 def test_no_single_weight_more_is_an_improvement(rng: np.random.Generator) -> None:

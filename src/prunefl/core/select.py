@@ -17,14 +17,14 @@ def largest(values: Scores, count: int) -> Mask:
         return np.full(values.size, count > 0)
     if np.isnan(values.min()):
         return largest(np.where(np.isnan(values), -np.inf, values), count)
-    border = _kth_largest(values, count)
+    border = kth_largest(values, count)
     chosen: Mask = values > border
     ties = np.flatnonzero(values == border)
     chosen[ties[: count - int(np.count_nonzero(chosen))]] = True
     return chosen
 
 
-def _kth_largest(values: Scores, k: int) -> Any:
+def kth_largest(values: Scores, k: int) -> Any:
     """Return the k-th largest value, 0 < k <= size, none of them NaN."""
     # what equals the least or the greatest is set aside: numpy's selection, linear where a sort of 10^7 weights takes a
     # second, takes twenty times as long where most are equal, such as the zeros of channels without a gradient
