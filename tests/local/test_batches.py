@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from prunefl import data
 from prunefl.core.randomness import derived_seed
 from prunefl.data.transform import FlipAndCrop, to_unit
-from prunefl.local.batches import count_steps, draw_batches, fixed_batches
+from prunefl.local.batches import count_steps, draw_batches, fixed_batches, fresh_batches
 from tasks import small_config, small_data
 
 SHARE = data.wrap(small_data(60, seed=1))
@@ -58,9 +58,27 @@ def test_the_batches_of_initial_pruning_are_fixed() -> None:
     assert not np.array_equal(first[0][0], fixed_batches(SHARE, 40, 1, small_config())[0][0])
 
 
+@pytest.mark.parametrize(("held", "count"), [(60, 20), (60, 60), (50, 20), (45, 41)])
+def test_a_fresh_sample_comes_again_only_after_all_others(held: int, count: int) -> None:
+    share = data.Images.whole(np.zeros((held, 1, 2, 2), np.uint8), np.arange(held), to_unit)
+    turns = [fresh_batches(share, count, turn, 3, small_config()) for turn in range(7)]
+    seen = np.concatenate([labels for batches in turns for _, labels in batches])
+    assert seen.size == 7 * count
+    for first in range(0, seen.size - held + 1, held):
+        assert sorted(seen[first : first + held]) == list(range(held))
+        # the same order round and round, which is drawn and not the samples' own
+        assert np.array_equal(seen[first : first + held], seen[:held])
+    assert not np.array_equal(seen[:held], np.arange(held))
+    other = fresh_batches(share, count, 0, 4, small_config())
+    assert not np.array_equal(other[0][1], turns[0][0][1])
+
+
 def test_no_batch_of_initial_pruning_is_a_single_sample() -> None:
-    batches = fixed_batches(SHARE, 41, 0, small_config())
-    assert [len(labels) for _, labels in batches] == [20, 21]
+    for batches in (
+        fixed_batches(SHARE, 41, 0, small_config()),
+        fresh_batches(SHARE, 41, 1, 0, small_config()),
+    ):
+        assert [len(labels) for _, labels in batches] == [20, 21]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,26 @@ def test_steps_that_collect_are_told_apart() -> None:
     assert column(wide, "full_steps") == column(wide, "steps") == [2, 6, 6]
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_each_pass_takes_other_samples_or_the_same_again(
+    fresh: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """60 samples, 20 in a pass: three passes see them all, or the first 20 three times."""
+    seen: list[bytes] = []
+    backend = type(small_client(a_config({})).backend)
+    steps = backend.steps
+
+    def watched(self: Any, batches: Any, *given: Any) -> Any:
+        seen.extend(row.tobytes() for inputs, _ in batches for row in np.asarray(inputs))
+        return steps(self, batches, *given)
+
+    monkeypatch.setattr(backend, "steps", watched)
+    prune(a_config({**EVERY_THIRD, "samples": 20, "max_passes": 3, "fresh": fresh}))
+    assert len(seen) == 60
+    assert len(set(seen)) == (60 if fresh else 20)
+    assert (seen[:20] == seen[20:40]) != fresh
+
+
 def test_it_ends_at_the_maximum_number_of_passes() -> None:
     reply, _ = prune(a_config({**EVERY_THIRD, "max_passes": 8}))
     assert sum(column(reply, "passes")) == 8

@@ -200,8 +200,12 @@ class InitialSettings:
         "how many do it, each by itself; of three or more, the one most like the others counts",
         at_least(1),
     )
-    samples: int = setting(200, "how many of its samples", at_least(1))
-    interval: int = setting(2, "passes over them between reconfigurations", at_least(1))
+    samples: int = setting(200, "samples of a pass; who has fewer does not prune first", at_least(1))
+    fresh: bool = setting(
+        True,
+        "each pass takes others of its samples, until all have had their turn; false: the same again, as in the paper",
+    )
+    interval: int = setting(2, "passes between reconfigurations", at_least(1))
     start_factor: float = setting(
         1.5,
         "start once the accuracy exceeds this multiple of chance, and the share of the commonest class; 0: at once",

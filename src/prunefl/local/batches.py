@@ -50,8 +50,19 @@ def _draw(samples: Samples, steps: int, batch_size: int, source: Stream) -> list
     return [samples.batch(order[first : first + size], source) for first in range(0, wanted, size)]
 
 
+def fresh_batches(samples: Samples, count: int, turn: int, client: int, config: Config) -> list[Batch]:
+    """Return the next `count` samples of an order that stays the same, from the `turn`-th on, round and round.
+
+    A sample comes again only after all others.
+    """
+    order = stream(config.run.seed, "initial", client).permutation(len(samples), len(samples))
+    source = stream(config.run.seed, "initial turn", client, turn)
+    chosen = order[np.arange(turn * count, (turn + 1) * count) % len(samples)]
+    return [samples.batch(chosen[part], source) for part in _parts(count, config.training.batch_size)]
+
+
 def fixed_batches(samples: Samples, count: int, client: int, config: Config) -> list[Batch]:
-    """Return `count` samples in mini-batches that stay the same: what initial pruning uses."""
+    """Return `count` samples in mini-batches that stay the same."""
     source = stream(config.run.seed, "initial", client)
     chosen = source.permutation(len(samples), count)
     parts = _parts(len(chosen), config.training.batch_size)

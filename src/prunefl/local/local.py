@@ -55,6 +55,10 @@ class Local:
         """Return `count` samples in mini-batches that stay the same."""
         return batches.fixed_batches(self.samples, count, self.client, self.config)
 
+    def fresh_batches(self, count: int, turn: int) -> list[Batch]:
+        """Return `count` samples in mini-batches, others in each turn until all have been used; turns count from 0."""
+        return batches.fresh_batches(self.samples, count, turn, self.client, self.config)
+
     def steps(
         self, batches: Sequence[Batch], sums: Sums | None = None, penalty: Penalty | None = None
     ) -> Trained:

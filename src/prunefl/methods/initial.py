@@ -80,7 +80,7 @@ def start_threshold(batches: Sequence[Batch], classes: int, start_factor: float)
 def prune_first(local: Local, choose: Choose) -> Update:
     """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
     settings, window = local.config.initial, local.config.importance.window
-    batches = local.fixed_batches(settings.samples)
+    batches = _batches(local, 0)
     classifies, first_loss = local.classifies, 0.0
     threshold = start_threshold(batches, local.classes, settings.start_factor) if classifies else 0.0
     limit = schedule.max_density(0, local.config)
@@ -88,6 +88,8 @@ def prune_first(local: Local, choose: Choose) -> Update:
     sums = importance.empty_sums(local.template.parameters)
     passes = full = 0
     for done in range(1, settings.max_passes + 1):
+        if settings.fresh and done > 1:
+            batches = _batches(local, done - 1)
         collects = watch.collects(done - 1, settings, window)
         trained = local.steps(batches, Sums(sums) if collects else None)
         if not math.isfinite(trained.loss):
@@ -127,6 +129,14 @@ def prune_first(local: Local, choose: Choose) -> Update:
             if watch.stable >= settings.patience and (limit is None or masks.density <= limit):
                 break
     return Update(state, told.columns["loss"][-1], numbers=told.columns)
+
+
+def _batches(local: Local, turn: int) -> list[Batch]:
+    """Return the mini-batches of a pass: what one client knows beyond a few samples tells more than these again."""
+    settings = local.config.initial
+    if settings.fresh:
+        return local.fresh_batches(settings.samples, turn)
+    return local.fixed_batches(settings.samples)
 
 
 def _on_the_way(limit: float | None, density: float, local: Local) -> float | None:
