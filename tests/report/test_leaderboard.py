@@ -225,6 +225,7 @@ def test_the_commands_make_check_and_show_results(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert page.read_text().startswith("# Leaderboard\n")
     assert "| SNIP |" in page.read_text()
+    assert f"By prunefl {read_result(Path(file))['version']}." in page.read_text()
     assert call(app, ["leaderboard", "table", file]).stdout == page.read_text()
     wrong = call(app, [*words, "--target", "80", "--command", "x"])
     assert isinstance(wrong.exception, PruneFLError)

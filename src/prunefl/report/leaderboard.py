@@ -36,7 +36,8 @@ def write_leaderboard(results: Sequence[Result], made_by: str) -> str:
     parts = [HEAD.format(made_by=made_by)]
     for task, own in sorted(tasks.items()):
         _refuse_mixtures(task, own)
-        parts += [f"## {task}", *(_target_table(own, target) for target in own[0]["targets"]), _commands(own)]
+        tables = [_target_table(own, target) for target in own[0]["targets"]]
+        parts += [f"## {task}", f"By prunefl {own[0]['version']}.", *tables, _commands(own)]
     return "\n\n".join(parts) + "\n"
 
 
