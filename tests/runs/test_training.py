@@ -174,6 +174,7 @@ def test_more_initial_samples_than_there_are_is_refused(initial, message):
 @pytest.mark.parametrize(("samples", "client"), [(60, 0), (70, 2), (81, 3)])
 def test_the_first_of_the_fastest_with_enough_samples_prunes(samples, client):
     """All devices are equal, and the clients have 60, 67, 74 and 81 samples."""
-    config = small_config(initial={"samples": samples, "max_passes": 3}, run={"rounds": 1})
+    alone = {"clients": 1, "samples": samples, "max_passes": 3}
+    config = small_config(initial=alone, run={"rounds": 1})
     run = train(small_model(), small_clients(), test=TEST, config=config)
     assert run.records[1]["client"] == client
