@@ -38,7 +38,7 @@ def best_counts(
     """
     if not isinstance(time_model, LinearTime | KinkedTime | FleetTime):
         heads = {name: _sorted_head(values, values.size) for name, values in candidates.items()}
-        return _walk(heads, time_model, dict(counts), kept_gain, room)
+        return _walk(heads, time_model, {name: counts[name] for name in candidates}, kept_gain, room)
     seen = {name: min(values.size, FIRST_LOOK) for name, values in candidates.items()}
     while True:
         heads = {name: _sorted_head(values, seen[name]) for name, values in candidates.items()}

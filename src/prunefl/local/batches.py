@@ -55,6 +55,7 @@ def fresh_batches(samples: Samples, count: int, turn: int, client: int, config: 
 
     A sample comes again only after all others.
     """
+    count = min(count, len(samples))
     order = stream(config.run.seed, "initial", client).permutation(len(samples), len(samples))
     source = stream(config.run.seed, "initial turn", client, turn)
     chosen = order[np.arange(turn * count, (turn + 1) * count) % len(samples)]
