@@ -1,9 +1,11 @@
 """Who may import whom, room by room, and what `import prunefl` may cost."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,7 @@ HOMES = {
     "matplotlib": ("report",),
     "jinja2": ("report",),
     "typer": ("commands",),
+    "click": ("commands",),
     "rich": ("commands",),
     "PIL": ("data",),
     "pyarrow": ("data",),
@@ -61,6 +64,10 @@ HOMES = {
     ),
 }
 """Package -> where it may be imported."""
+
+
+LENT = {"google": "flwr's messages", "starlette": "flwr's server", "pandas": "named where it is missing"}
+"""Packages of no dependency of ours -> why they are imported all the same."""
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -110,6 +117,21 @@ def test_a_package_has_one_home(package: str) -> None:
     assert users, f"nobody imports {package}"
     strangers = [name for name in users if not name.startswith(HOMES[package])]
     assert not strangers
+
+
+def test_every_package_that_is_imported_is_a_dependency_of_our_own() -> None:
+    """What only another package brings is gone with a later version of that one, as click with typer 0.26."""
+    told = [re.match(r"[\w.-]+", line) for line in metadata.requires("prunefl") or []]
+    declared = {match[0].replace("-", "_").lower() for match in told if match}
+    brought_by = metadata.packages_distributions()
+    used = {dotted.split(".")[0] for path in files().values() for dotted in imports(path)}
+    outside = used - sys.stdlib_module_names - {"prunefl"}
+    ours = {
+        name
+        for name in outside
+        if declared & {d.replace("-", "_").lower() for d in brought_by.get(name, [name])}
+    }
+    assert outside - ours == set(LENT)
 
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
