@@ -9,6 +9,7 @@ from prunefl import devices
 from prunefl.core.masks import Counts
 from prunefl.core.memory import Memory
 from prunefl.devices import Device, LayerCost, Link, Shape, Ways
+from prunefl.local.torch_backend.network import network_of
 from prunefl.methods import Method, Received, Steps, Work
 from prunefl.methods.base import Numbers
 from prunefl.rounds.collected import Collected
@@ -24,7 +25,15 @@ from prunefl.rounds.cost import (
 )
 from prunefl.rounds.messages import Order
 from prunefl.rounds.server import ServerState
-from tasks import small_config, small_federation, small_network, small_setup
+from tasks import (
+    CLASSES,
+    INPUT_SHAPE,
+    small_config,
+    small_federation,
+    small_model,
+    small_network,
+    small_setup,
+)
 
 CONV2 = Shape(
     {"0.weight": 800, "3.weight": 51_200, "7.weight": 6_422_528, "9.weight": 126_976},
@@ -148,6 +157,20 @@ def test_a_round_is_charged_every_step_and_every_byte_of_the_slowest() -> None:
     # forward, input and weight gradient of 20 samples: conv at 64 positions, two linear layers
     once = 2 * 20 * (64 * 72 + 4096 + 128) * 3
     assert charge.flops == 3 * once + 7
+
+
+def test_a_layer_that_is_left_whole_is_computed_all_the_same() -> None:
+    """A round of the full model takes as long and as many operations whatever may be pruned of it."""
+    federation, charges = small_federation(), []
+    for exclude in ((), ("0.weight", "4.weight")):
+        network = network_of(small_model(), INPUT_SHAPE, CLASSES, exclude=exclude)
+        setup = small_setup(federation, small_config(), network)
+        setup = replace(setup, method=Method(setup.config))
+        state, update = ServerState(network.first, 0, Memory()), Received(0, 0.5, network.first, {})
+        collected = Collected([update], None, 0.0, {0: 1.0}, {0: (40,)}, {}, participants={0: update.numbers})
+        charges.append(charge_round(setup, state, {0: Order(1, 0.1, b"x", Work())}, collected))
+    assert charges[1].flops == charges[0].flops > 0
+    assert charges[1].seconds.total == pytest.approx(charges[0].seconds.total)
 
 
 def test_what_one_client_computes_before_the_first_round_is_its_own() -> None:

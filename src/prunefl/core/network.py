@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -70,6 +70,7 @@ class Network:
         module: the network itself for what has to call it (a torch module); methods but SynFlow do not. None at a
             client that trains by plan.
         plan: the network as operations (`prunefl.local.native.Plan`); None where torch trains it.
+        whole_positions: those of the layers that could be pruned, but are left whole (`pruning.exclude`).
     """
 
     template: Template
@@ -80,6 +81,7 @@ class Network:
     module: Any = None
     example: Any = None
     plan: Any = None
+    whole_positions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def full_masks(self) -> Masks:
@@ -91,6 +93,11 @@ class Network:
         """Names of the weights, of two dimensions or more, that are trained but never pruned: embeddings and others."""
         template = self.template
         return [n for n, s in template.parameters.items() if len(s) > 1 and n not in template.prunable]
+
+    @cached_property
+    def whole_sizes(self) -> Mapping[str, int]:
+        """Weights of each layer that could be pruned, but is left whole."""
+        return {name: math.prod(self.template.shape_of[name]) for name in self.whole_positions}
 
     @cached_property
     def parameters(self) -> int:

@@ -10,16 +10,36 @@ from prunefl.system.errors import PruneFLError
 
 @dataclass(frozen=True)
 class Shape:
-    """What the clock must know of a model: prunable weights and output positions by layer, and the rest."""
+    """What the clock must know of a model: weights and output positions by layer, and the rest.
+
+    Attributes:
+        unpruned: parameters that have no mask.
+        whole: layers that are never pruned.
+    """
 
     weights: Mapping[str, int]
     positions: Mapping[str, int]
     unpruned: int
+    whole: frozenset[str] = frozenset()
+
+    @property
+    def prunable(self) -> "Shape":
+        """Only the layers that may be pruned."""
+        weights, positions = (
+            {name: count for name, count in table.items() if name not in self.whole}
+            for table in (self.weights, self.positions)
+        )
+        return Shape(weights, positions, self.unpruned)
 
 
 def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
     """Return the device for this model; step times go with the batch size."""
-    found = next((measured for measured in device.models if _same(measured, shape)), None)
+    found = _recognise(device, shape.prunable)
+    if found:
+        # measured so: layers left whole are in its constant
+        shape = shape.prunable
+    else:
+        found = _recognise(device, shape)
     if found is None and device.source not in PRESETS:
         raise PruneFLError(_another_model(device, shape))
     note = device.note
@@ -27,10 +47,11 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
         found = _estimated(device, shape)
         note = f"{device.name} was not measured with this model: step times are estimated from FLOPs"
     scale = batch / found.batch
+    costs = dict(zip(shape.weights, _layer_costs(found, shape, scale), strict=True))
     return Device(
         name=device.name,
-        constant=found.constant * scale,
-        layers=dict(zip(shape.weights, _layer_costs(found, shape, scale), strict=True)),
+        constant=found.constant * scale + sum(costs[name].ordinary.dense for name in shape.whole),
+        layers={name: cost for name, cost in costs.items() if name not in shape.whole},
         link=device.link,
         unpruned=shape.unpruned,
         overhead=device.overhead + found.overhead,
@@ -45,6 +66,11 @@ def _memory(measured: Measured) -> StepMemory | None:
     if not measured.dense_bytes:
         return None
     return StepMemory(measured.dense_bytes, measured.sparse_bytes, measured.bytes_per_weight)
+
+
+def _recognise(device: DeviceFile, shape: Shape) -> Measured | None:
+    """Return what was measured of a model with these layers."""
+    return next((measured for measured in device.models if _same(measured, shape)), None)
 
 
 def _same(measured: Measured, shape: Shape) -> bool:

@@ -20,7 +20,15 @@ WIRE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 def shape_of(network: Network) -> Shape:
     """Return what the clock must know of a network."""
     sizes = network.full_masks.sizes
-    return Shape(sizes, network.positions, network.parameters - sum(sizes.values()))
+    counts = {**sizes, **network.whole_sizes}
+    positions = {**network.positions, **network.whole_positions}
+    order = [name for name in network.template.names if name in counts]
+    return Shape(
+        {name: counts[name] for name in order},
+        {name: positions[name] for name in order},
+        network.parameters - sum(sizes.values()),
+        frozenset(network.whole_sizes),
+    )
 
 
 def fleet(config: "Config", network: Network) -> list[Device]:

@@ -162,14 +162,12 @@ def _step_seconds(device: Device, steps: Steps, total: int) -> float:
 
 def _count_flops(setup: "Setup", work: Sequence[Steps]) -> float:
     batch, network = setup.config.training.batch_size, setup.network
+    positions = {**network.positions, **network.whole_positions}
+    total = {**network.full_masks.sizes, **network.whole_sizes}
     return sum(
         steps.count
         * (
-            sum(
-                step_flops(
-                    network.positions, steps.live, network.full_masks.sizes, batch, steps.full_gradient
-                ).values()
-            )
+            sum(step_flops(positions, {**total, **steps.live}, total, batch, steps.full_gradient).values())
             + steps.extra_flops
         )
         for steps in work

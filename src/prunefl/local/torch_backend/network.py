@@ -33,17 +33,23 @@ def network_of(
     names = prunable_names(model, exclude)
     if not names:
         raise PruneFLError("the model has no Linear or Conv2d weight to prune (pruning.exclude leaves none)")
-    uses = count_uses(model, input_shape, names, example)
+    every = count_uses(model, input_shape, prunable_names(model, ()), example)
     # a layer that is not called itself, such as that of nn.MultiheadAttention, is left whole
-    uses = {name: used for name, used in uses.items() if used}
+    uses = {name: every[name] for name in names if every[name]}
     if not uses:
         raise PruneFLError("the model calls no Linear or Conv2d layer that could be pruned")
     _refuse_unusual(model, uses)
     template = template_of(model, uses)
     values = {name: tensor.numpy() for name, tensor in state_of(model).items()}
     first = SparseState.from_dense({n: values[n] for n in template.names}, Masks.full(template.layers))
-    positions = {name: sum(each) for name, each in uses.items()}
-    return Network(template, first, positions, tuple(input_shape), classes, model, example)
+    positions = {name: sum(each) for name, each in every.items() if each}
+    pruned, whole = (
+        {name: count for name, count in positions.items() if (name in uses) is wanted}
+        for wanted in (True, False)
+    )
+    return Network(
+        template, first, pruned, tuple(input_shape), classes, model, example, whole_positions=whole
+    )
 
 
 def template_of(model: nn.Module, prunable: Iterable[str]) -> Template:
