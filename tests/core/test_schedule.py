@@ -19,6 +19,23 @@ def test_the_learning_rate_is_imagenets_staircase():
         assert schedule.learning_rate(r + 1, config) == pytest.approx(0.05 * 0.5 ** (0.1 * (r // 1000)))
 
 
+def test_a_model_of_fewer_weights_takes_larger_steps_where_that_is_asked_for():
+    """Also while the rate warms up and on a curve: a factor for the model, whatever the round."""
+    for settings in ({}, {"warmup_rounds": 4}, {"schedule": "cosine"}):
+        plain = small_config(training={"learning_rate": 0.2, **settings})
+        paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, **settings})
+        for round in (0, 1, 3, 7):
+            rate = schedule.learning_rate(round, plain)
+            assert schedule.learning_rate(round, plain, 0.04) == rate
+            assert schedule.learning_rate(round, paced, 1.0) == rate
+            assert schedule.learning_rate(round, paced, 0.04) == pytest.approx(5 * rate)
+
+
+def test_a_model_of_hardly_any_weights_does_not_leap():
+    paced = small_config(training={"learning_rate": 0.2, "pace": 0.5})
+    assert schedule.learning_rate(1, paced, 0.0) == schedule.learning_rate(1, paced, 1e-3) < 7
+
+
 def test_the_size_limit_holds_until_the_next_reconfiguration_and_ends_at_the_target():
     config = small_config(
         run={"rounds": 1000}, pruning={"interval": 50, "density_limit": 0.1, "density_target": 0.05}

@@ -6,9 +6,20 @@ from prunefl.config import Config
 from prunefl.core.limits import prunable_fraction, size_limit
 from prunefl.core.randomness import Stream, stream
 
+SPARSEST = 1e-3
+"""A model with fewer weights takes no larger steps than one of this density: nobody has measured what it bears."""
 
-def learning_rate(round: int, config: Config) -> float:
-    """Return the rate of a round (the first is 1; the paper's r counts from 0; what is before it does not warm up)."""
+
+def learning_rate(round: int, config: Config, density: float = 1.0) -> float:
+    """Return the rate of a round (the first is 1; the paper's r counts from 0; what is before it does not warm up).
+
+    Args:
+        density: of the model that is trained: the fewer weights, the larger the steps that it bears (docs/method.md 16).
+    """
+    return _rate_of_whole(round, config) * max(density, SPARSEST) ** -config.training.pace
+
+
+def _rate_of_whole(round: int, config: Config) -> float:
     training, r = config.training, max(0, round - 1)
     if round >= 1 and r < training.warmup_rounds:
         return training.learning_rate * (r + 1) / (training.warmup_rounds + 1)

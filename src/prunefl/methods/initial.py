@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,6 +125,7 @@ def prune_first(local: Local, choose: Choose) -> Update:
             told.add(row, live)
             state = state.remask(masks, *schedule.regrowth(local.config, 0))
             local.replace_state(state)
+            local = replace(local, rate=schedule.learning_rate(local.round, local.config, masks.density))
             sums, passes, full = importance.empty_sums(local.template.parameters), 0, 0
             if watch.stable >= settings.patience and (limit is None or masks.density <= limit):
                 break

@@ -26,8 +26,14 @@ COSTS = ("seconds", "wall_seconds", "bytes", "flops")
 TASK = ("data", "transforms", "model", "training", "evaluation", "time", "fleet")
 """Sections of a config that say what the task is; the others are the method's own."""
 
-OWN = ("data.dir", "data.cache", "model.init_seed", "training.learning_rate")
-"""Settings of these sections that are not the task's: where files are, and what every method may choose for itself."""
+RATE = tuple(
+    f"training.{name}"
+    for name in ("learning_rate", "pace", "schedule", "decay", "decay_rounds", "decay_stairs", "final_rate")
+) + ("training.warmup_rounds",)
+"""How fast a method learns, which every one may choose for itself."""
+
+OWN = ("data.dir", "data.cache", "model.init_seed", *RATE)
+"""Settings of these sections that are not the task's: where files are, and how fast a method learns."""
 
 DENSITY, MASKS = "pruning.density", "pruning.masks"
 
@@ -118,7 +124,7 @@ def task_digest(config: Mapping[str, Any]) -> str:
 
 def own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a method chose for itself."""
-    mine = {"training.learning_rate": config.get("training", {}).get("learning_rate")}
+    mine = {name: config.get("training", {}).get(name.partition(".")[2]) for name in RATE}
     tables = {
         section: config.get(section, {})
         for section in ("pruning", "initial", "importance", "wire", "optimiser")

@@ -165,7 +165,7 @@ def begin_round(
     round, work = _next_work(setup, state)
     if cohort is None:
         cohort = setup.choose_cohort(round, find_opponents(setup, state).keys())
-    rate = schedule.learning_rate(round, setup.config)
+    rate = schedule.learning_rate(round, setup.config, state.sparse.masks.density)
     packed, residual = pack_by_known(setup, state, {state.known.get(client, b"") for client in cohort})
     return replace(state, residual=residual), {
         c: Order(round, rate, packed[state.known.get(c, b"")], work, clip=state.spent.clip) for c in cohort
@@ -195,7 +195,7 @@ def begin_evaluation(setup: Setup, state: ServerState, cohort: Sequence[int]) ->
     config = setup.config
     final = state.round >= config.run.rounds
     work = EvaluationWork(final=final, personal_steps=config.evaluation.personal_steps if final else 0)
-    rate = schedule.learning_rate(max(1, state.round), config)
+    rate = schedule.learning_rate(max(1, state.round), config, state.sparse.masks.density)
     return {c: Order(state.round, rate, packed[state.known.get(c, b"")], work) for c in cohort}
 
 

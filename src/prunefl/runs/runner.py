@@ -216,7 +216,7 @@ def _tested(setup: Setup, state: ServerState, outcome: Outcome, evaluator: Evalu
         return {}
     score, loss = evaluator.evaluate(state)
     if not math.isfinite(loss):
-        rate = schedule.learning_rate(state.round, setup.config)
+        rate = schedule.learning_rate(state.round, setup.config, state.sparse.masks.density)
         raise UnsoundError(
             f"training diverged in round {state.round}, rate {rate:g}: the test loss turned {loss}; "
             f"{find_advice(setup)}",
