@@ -74,7 +74,10 @@ def test_a_run_leaves_own_clients_as_the_data_names_them(tmp_path: Path, base: l
     record = run_config(config, tmp_path / "run", on_begin=lambda cut, done: said.append(cut)).records[0]
     assert record["cut"] == "3 clients, as the data names them"
     backend = f"{record['backend']} backend, {spoken_kernels()}"
-    assert said == [f"{record['cut']}; no test set, so no accuracy (data.test=PATH gives one); {backend}"]
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"{record['cut']}; no test set, so no accuracy (data.test=PATH gives one); {backend}"
+    )
     assert record["clients"] == len(record["devices"]) == 3
     assert [len(c) for c in data.load("folder-per-client", tmp_path / "own").clients] == [20, 30, 40]
     # what the run left is enough to go on with it

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from prunefl.commands.configs import resolve
 from prunefl.core.objectives import METRICS
-from prunefl.runs.api import train
+from prunefl.runs.api import run_config, train
 from prunefl.runs.callbacks import EarlyStopping, Progress, all_told
 from prunefl.system.errors import PruneFLError
 from tasks import small_clients, small_config, small_data, small_model
@@ -104,3 +105,12 @@ def test_progress_begins_with_what_is_left_whole_and_where_a_run_goes_on(tmp_pat
     assert "; left whole: embedding.weight; " in begun
     run.extend(1)
     assert capsys.readouterr().err.splitlines()[0].endswith("; goes on after round 1")
+
+
+@pytest.mark.parametrize(("model", "guessed"), [("lenet300100", True), ("conv2", False)])
+def test_a_run_says_whose_seconds_are_guessed(model, guessed):
+    """The Raspberry Pi's of Conv-2 are the paper's own; nobody has measured LeNet on one."""
+    told = []
+    config, _ = resolve(["digits", f"model.name={model}", "run.rounds=1", "initial.max_passes=1"], None)
+    run_config(config, None, on_begin=lambda begun, done: told.append(begun))
+    assert ("; simulated time of raspberry-pi-4, x86 is estimated from FLOPs" in told[0]) is guessed

@@ -14,7 +14,7 @@ def learning_rate(round: int, config: Config, density: float = 1.0) -> float:
     """Return the rate of a round (the first is 1; the paper's r counts from 0; what is before it does not warm up).
 
     Args:
-        density: of the model that is trained: the fewer weights, the larger the steps that it bears (docs/method.md 16).
+        density: of the model that is trained: one of few weights bears larger steps (docs/method.md 16).
     """
     return _rate_of_whole(round, config) * max(density, SPARSEST) ** -config.training.pace
 

@@ -42,7 +42,7 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
         found = _recognise(device, shape)
     if found is None and device.source not in PRESETS:
         raise PruneFLError(_another_model(device, shape))
-    note = device.note
+    note, estimated = device.note, found is None
     if found is None:
         found = _estimated(device, shape)
         note = f"{device.name} was not measured with this model: step times are estimated from FLOPs"
@@ -58,6 +58,7 @@ def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
         kinked=bool(found.dense),
         memory=_memory(found),
         note=note,
+        estimated=estimated,
     )
 
 

@@ -92,6 +92,7 @@ class Device:
         kinked: whether dense and sparse were measured layer by layer, so that T may bend where they cross.
         memory: of a step; None where it was not measured.
         note: what about these numbers is estimated; empty if nothing is.
+        estimated: whether they are guessed from FLOPs, as the device was not measured with this model.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Device:
     kinked: bool = False
     memory: StepMemory | None = None
     note: str = ""
+    estimated: bool = False
 
     def step_seconds(self, live: Mapping[str, int], full_gradient: bool = False) -> float:
         """Return the seconds of one training step, each layer at the cheaper of dense and sparse."""

@@ -26,10 +26,16 @@ COSTS = ("seconds", "wall_seconds", "bytes", "flops")
 TASK = ("data", "transforms", "model", "training", "evaluation", "time", "fleet")
 """Sections of a config that say what the task is; the others are the method's own."""
 
-RATE = tuple(
-    f"training.{name}"
-    for name in ("learning_rate", "pace", "schedule", "decay", "decay_rounds", "decay_stairs", "final_rate")
-) + ("training.warmup_rounds",)
+RATE = (
+    "training.learning_rate",
+    "training.pace",
+    "training.schedule",
+    "training.decay",
+    "training.decay_rounds",
+    "training.decay_stairs",
+    "training.final_rate",
+    "training.warmup_rounds",
+)
 """How fast a method learns, which every one may choose for itself."""
 
 OWN = ("data.dir", "data.cache", "model.init_seed", *RATE)
