@@ -16,7 +16,7 @@ def learning_rate(round: int, config: Config, density: float = 1.0) -> float:
     Args:
         density: of the model that is trained: one of few weights bears larger steps (docs/method.md 16).
     """
-    return _rate_of_whole(round, config) * max(density, SPARSEST) ** -config.training.pace
+    return _rate_of_whole(round, config) * float(max(density, SPARSEST) ** -config.training.pace)
 
 
 def _rate_of_whole(round: int, config: Config) -> float:
