@@ -56,6 +56,7 @@ def test_a_preset_is_the_papers_setting(name):
     assert (made.run.method, made.pruning.fraction, made.pruning.half_life) == ("prunefl", 0.3, 10_000)
     assert (made.pruning.scope, made.initial.max_passes, made.wire.importance) == ("layer", 1000, "float32")
     assert name == "mnist" or made.pruning.horizon == made.run.rounds
+    assert made.training.pace == 0
     for r in (0, 999, 1000, 7777):
         assert schedule.learning_rate(r + 1, made) == pytest.approx(rate(r))
 
@@ -92,6 +93,8 @@ def test_a_fast_preset_is_the_papers_task_with_another_method_loss_and_schedule(
     assert fast.initial.samples == paper.initial.samples
     assert (fast.initial.fresh, paper.initial.fresh) == (True, False)
     assert (fast.pruning.lenience, paper.pruning.lenience) == (8, 1)
+    # ResNet-18 was measured at the rate as it is
+    assert fast.training.pace == (0 if name == "cifar10-fast" else 0.25)
     assert fast.initial.max_passes * 10 < paper.initial.max_passes
 
 
