@@ -16,7 +16,7 @@ from prunefl.methods import BadUpdate
 from prunefl.methods.base import Numbers
 from prunefl.methods.initial import Watch, ended_by, start_threshold
 from prunefl.methods.prunefl import Collect, PruneFirst
-from prunefl.rounds.client import Client, ClientState, handle
+from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Order, Reply
 from tasks import CLASSES, small_client, small_config, small_network
 
@@ -29,8 +29,8 @@ def a_config(initial: dict[str, object], **sections: dict[str, object]) -> Confi
     return small_config(initial={**usual, **initial}, **sections)
 
 
-def prune(config: Config, per_weight: float = 1e-3, client: Client | None = None) -> tuple[Reply, Masks]:
-    client = client or small_client(config)
+def prune(config: Config, per_weight: float = 1e-3) -> tuple[Reply, Masks]:
+    client = small_client(config)
     layers = client.network.template.layers
     time_model = to_json(LinearTime(1.0, dict.fromkeys(layers, per_weight)))
     work = PruneFirst(own_masks=True, time_model=time_model)
@@ -91,22 +91,6 @@ def test_the_model_shrinks_and_every_step_is_accounted_for() -> None:
     sizes = small_network().full_masks.sizes
     assert [column(reply, f"live.{name}")[0] for name in sizes] == list(sizes.values())
     assert reply.loss == column(reply, "loss")[-1]
-
-
-def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since."""
-    config = a_config({}, training={"learning_rate": 0.1, "pace": 0.5})
-    client, taken = small_client(config), []
-    steps = client.backend.steps
-
-    def watch(batches: Any, rate: float, *others: Any) -> Any:
-        taken.append((client.backend.state().masks.density, rate))
-        return steps(batches, rate, *others)
-
-    monkeypatch.setattr(client.backend, "steps", watch)
-    prune(config, client=client)
-    assert taken[0][0] == 1.0 > taken[-1][0]
-    assert [rate for _, rate in taken] == pytest.approx([0.1 * density**-0.5 for density, _ in taken])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""The pace of a small model: initial pruning takes larger steps as it prunes (docs/method.md 16)."""
+
+from typing import Any
+
+import pytest
+
+from prunefl import wire
+from prunefl.core.time_model import LinearTime, to_json
+from prunefl.methods.prunefl import PruneFirst
+from prunefl.rounds.client import ClientState, handle
+from prunefl.rounds.messages import Order
+from tasks import small_client, small_config
+
+
+def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since."""
+    config = small_config(training={"learning_rate": 0.1, "pace": 0.5})
+    client, taken = small_client(config), []
+    steps = client.backend.steps
+
+    def watch(batches: Any, rate: float, *others: Any) -> Any:
+        taken.append((client.backend.state().masks.density, rate))
+        return steps(batches, rate, *others)
+
+    monkeypatch.setattr(client.backend, "steps", watch)
+    per_weight = dict.fromkeys(client.network.template.layers, 1e-3)
+    work = PruneFirst(own_masks=True, time_model=to_json(LinearTime(1.0, per_weight)))
+    handle(Order(0, 0.1, wire.pack(client.network.first), work), client, ClientState())
+    assert taken[0][0] == 1.0 > taken[-1][0]
+    assert [rate for _, rate in taken] == pytest.approx([0.1 * density**-0.5 for density, _ in taken])
