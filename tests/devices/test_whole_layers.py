@@ -5,26 +5,20 @@ from dataclasses import replace
 import pytest
 
 from prunefl import devices
-from prunefl.devices import Shape
+from prunefl.devices import Link, Shape
+from prunefl.devices.file import DeviceFile, Measured
 
-MEASURED = devices.parse(
-    """
-name = "bench"
-[link]
-up = 1e6
-down = 2e6
-[[model]]
-name = "two"
-batch = 10
-constant = 0.5
-weights = [100, 40]
-positions = [4, 1]
-per_weight = [0.01, 0.002]
-fixed = [0.1, 0.0]
-dense = [0.7, 0.06]
-""",
-    "bench.toml",
+LAYERS = Measured(
+    name="two",
+    batch=10,
+    constant=0.5,
+    weights=(100, 40),
+    positions=(4, 1),
+    per_weight=(0.01, 0.002),
+    fixed=(0.1, 0.0),
+    dense=(0.7, 0.06),
 )
+MEASURED = DeviceFile("bench", "bench.toml", Link(), (LAYERS,))
 TWO = Shape({"a": 100, "b": 40}, {"a": 4, "b": 1}, 7)
 
 

@@ -1,15 +1,24 @@
-"""The pace of a small model: initial pruning takes larger steps as it prunes (docs/method.md 16)."""
+"""The pace of a small model: fewer weights, larger steps, in initial pruning and in rounds (docs/method.md 16)."""
 
 from typing import Any
 
 import pytest
 
 from prunefl import wire
+from prunefl.core.memory import Memory
 from prunefl.core.time_model import LinearTime, to_json
 from prunefl.methods.prunefl import PruneFirst
 from prunefl.rounds.client import ClientState, handle
 from prunefl.rounds.messages import Order
-from tasks import small_client, small_config
+from prunefl.rounds.server import ServerState, begin_round
+from tasks import (
+    random_masks,
+    small_client,
+    small_config,
+    small_federation,
+    small_network,
+    small_setup,
+)
 
 
 def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +37,12 @@ def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.Mo
     handle(Order(0, 0.1, wire.pack(client.network.first), work), client, ClientState())
     assert taken[0][0] == 1.0 > taken[-1][0]
     assert [rate for _, rate in taken] == pytest.approx([0.1 * density**-0.5 for density, _ in taken])
+
+
+def test_the_server_orders_the_rate_of_the_model_that_it_sends() -> None:
+    network = small_network()
+    masks = random_masks(network, 0.2)
+    setup = small_setup(small_federation(), small_config(training={"learning_rate": 0.1, "pace": 0.5}))
+    pruned = ServerState(network.first.remask(masks), 3, Memory())
+    _, orders = begin_round(setup, pruned)
+    assert {order.learning_rate for order in orders.values()} == {0.1 * masks.density**-0.5}
