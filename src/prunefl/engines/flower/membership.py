@@ -130,13 +130,13 @@ class Membership:
         return True
 
     def _bar(self, node: int, answer: Answer, why: str) -> None:
-        """Say and remember why a node cannot take part, and let it know that this was heard."""
+        """Remember and say why a node cannot take part, and let it know that this was heard."""
         client = self._keys.get(node, answer.claimed_client)
-        self._say(f"{'a node' if client is None else f'client {client}'} cannot take part: {why}")
         if client in self.members and not self.members[client].online:
             self.members[client].barred, self.members[client].last_seen = why, time.time()
         elif client is not None and len(self.turned_away) < MOST_TURNED_AWAY:
             self.turned_away[client] = why
+        self._say(f"{'a node' if client is None else f'client {client}'} cannot take part: {why}")
         if answer.is_error:
             self._mailbox.send({node: seal(Envelope("refused"))}, 60.0, "refused")
 
