@@ -53,6 +53,23 @@ def test_what_lies_in_the_working_folder_is_found_by_the_command_line_alone(monk
     assert done.stderr == "prunefl: found it\n"
 
 
+def test_a_file_in_the_working_folder_is_not_taken_for_a_module_of_python_or_of_a_library(tmp_path):
+    for name in ("queue", "socket", "matplotlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    program = [sys.executable, "-P", "-c", "from prunefl.commands.main import main; main()"]
+    settings = [
+        "digits",
+        "run.rounds=1",
+        "run.backend=native",
+        "initial.max_passes=2",
+        "model.name=lenet300100",
+    ]
+    done = subprocess.run(
+        [*program, "run", *settings, "--out", "x"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_training_gives_the_threads_back(fails):
     def on_record(record):

@@ -10,9 +10,9 @@ from prunefl.system.errors import PruneFLError
 
 
 def look_in_working_folder() -> None:
-    """Let this process import from its working folder, as a script beside the user's modules would; for programs."""
+    """Let this process, a program, import from its working folder, after all else: a queue.py there is not Python's."""
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
 
 
 def own_function(setting: str, spec: str) -> Callable[..., Any]:
