@@ -1,5 +1,6 @@
 """Initial pruning: when it starts, when it stops, what it may not exceed, what the server believes of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from prunefl.config import Config
 from prunefl.config.sections import InitialSettings
 from prunefl.core.masks import Masks
 from prunefl.core.time_model import LinearTime, to_json
+from prunefl.data.samples import Samples, Tensors
 from prunefl.methods import BadUpdate
 from prunefl.methods.base import Numbers
 from prunefl.methods.initial import Watch, ended_by, start_threshold
@@ -29,8 +31,9 @@ def a_config(initial: dict[str, object], **sections: dict[str, object]) -> Confi
     return small_config(initial={**usual, **initial}, **sections)
 
 
-def prune(config: Config, per_weight: float = 1e-3) -> tuple[Reply, Masks]:
+def prune(config: Config, per_weight: float = 1e-3, samples: Samples | None = None) -> tuple[Reply, Masks]:
     client = small_client(config)
+    client = replace(client, samples=samples or client.samples)
     layers = client.network.template.layers
     time_model = to_json(LinearTime(1.0, dict.fromkeys(layers, per_weight)))
     work = PruneFirst(own_masks=True, time_model=time_model)
@@ -63,6 +66,17 @@ def test_reconfiguration_waits_until_the_model_beats_chance() -> None:
 def test_what_the_commonest_class_gives_is_not_learned_either(labels: list[int], threshold: float) -> None:
     halves = [(np.zeros((2, 1), np.float32), np.array(labels[at : at + 2])) for at in (0, 2)]
     assert start_threshold(halves, 4, 1.5) == threshold
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fresh_samples_with_more_of_the_commonest_class_are_no_sign_of_learning(seed: int) -> None:
+    """Four of five samples are of one class, and nothing tells which: of some passes more, of others less."""
+    source = np.random.default_rng(seed)
+    labels = np.where(source.random(240) < 0.8, 1, source.integers(0, CLASSES, 240))
+    images = np.zeros((240, 1, 8, 8), np.float32)
+    config = a_config({**EVERY_THIRD, "samples": 20, "max_passes": 12}, training={"learning_rate": 1.0})
+    reply, _ = prune(config, samples=Tensors(images, labels))
+    assert column(reply, "passes") == [12]
 
 
 def test_after_the_first_it_comes_every_interval() -> None:

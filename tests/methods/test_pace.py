@@ -21,8 +21,14 @@ from tasks import (
 )
 
 
-def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since."""
+@pytest.mark.parametrize("ordered", [0.1, 0.02])
+def test_steps_become_larger_as_the_model_becomes_smaller(
+    ordered: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since.
+
+    The rate is the one ordered, which a method of one's own may have changed, not the config's.
+    """
     config = small_config(training={"learning_rate": 0.1, "pace": 0.5})
     client, taken = small_client(config), []
     steps = client.backend.steps
@@ -34,9 +40,9 @@ def test_steps_become_larger_as_the_model_becomes_smaller(monkeypatch: pytest.Mo
     monkeypatch.setattr(client.backend, "steps", watch)
     per_weight = dict.fromkeys(client.network.template.layers, 1e-3)
     work = PruneFirst(own_masks=True, time_model=to_json(LinearTime(1.0, per_weight)))
-    handle(Order(0, 0.1, wire.pack(client.network.first), work), client, ClientState())
+    handle(Order(0, ordered, wire.pack(client.network.first), work), client, ClientState())
     assert taken[0][0] == 1.0 > taken[-1][0]
-    assert [rate for _, rate in taken] == pytest.approx([0.1 * density**-0.5 for density, _ in taken])
+    assert [rate for _, rate in taken] == pytest.approx([ordered * density**-0.5 for density, _ in taken])
 
 
 def test_the_server_orders_the_rate_of_the_model_that_it_sends() -> None:

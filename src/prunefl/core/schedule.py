@@ -16,7 +16,12 @@ def learning_rate(round: int, config: Config, density: float = 1.0) -> float:
     Args:
         density: of the model that is trained: one of few weights bears larger steps (docs/method.md 16).
     """
-    return _rate_of_whole(round, config) * float(max(density, SPARSEST) ** -config.training.pace)
+    return _rate_of_whole(round, config) * pace(density, config)
+
+
+def pace(density: float, config: Config) -> float:
+    """Return how many times as large the steps of a model of this density are (docs/method.md 16)."""
+    return float(max(density, SPARSEST) ** -config.training.pace)
 
 
 def _rate_of_whole(round: int, config: Config) -> float:

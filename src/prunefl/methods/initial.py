@@ -80,9 +80,8 @@ def start_threshold(batches: Sequence[Batch], classes: int, start_factor: float)
 def prune_first(local: Local, choose: Choose) -> Update:
     """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
     settings, window = local.config.initial, local.config.importance.window
-    batches = _batches(local, 0)
-    classifies, first_loss = local.classifies, 0.0
-    threshold = start_threshold(batches, local.classes, settings.start_factor) if classifies else 0.0
+    batches, first_loss = _batches(local, 0), 0.0
+    whole_rate = local.rate / schedule.pace(local.received.masks.density, local.config)
     limit = schedule.max_density(0, local.config)
     state, watch, told = local.received, Watch(), _Columns()
     sums = importance.empty_sums(local.template.parameters)
@@ -100,11 +99,12 @@ def prune_first(local: Local, choose: Choose) -> Update:
         passes, full = passes + 1, full + collects
         local.on_pass(done, settings.max_passes, state.masks.density)
         first_loss = first_loss or trained.loss
-        watch = (
-            watch.after_pass(accuracy, threshold, settings)
-            if classifies
-            else watch.after_pass_by_loss(trained.loss, first_loss, settings)
-        )
+        if local.classifies:
+            # of the pass's own samples: what one pass has most of is not what another has most of
+            threshold = start_threshold(batches, local.classes, settings.start_factor)
+            watch = watch.after_pass(accuracy, threshold, settings)
+        else:
+            watch = watch.after_pass_by_loss(trained.loss, first_loss, settings)
         last = done == settings.max_passes
         if watch.due(settings) or last:
             steps, full_steps = passes * len(batches), full * len(batches)
@@ -125,7 +125,7 @@ def prune_first(local: Local, choose: Choose) -> Update:
             told.add(row, live)
             state = state.remask(masks, *schedule.regrowth(local.config, 0))
             local.replace_state(state)
-            local = replace(local, rate=schedule.learning_rate(local.round, local.config, masks.density))
+            local = replace(local, rate=whole_rate * schedule.pace(masks.density, local.config))
             sums, passes, full = importance.empty_sums(local.template.parameters), 0, 0
             if watch.stable >= settings.patience and (limit is None or masks.density <= limit):
                 break
