@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from prunefl import devices
-from prunefl.devices import Link, Shape
+from prunefl.devices import Link, Shape, shape_of
 from prunefl.devices.file import DeviceFile, Measured
+from prunefl.local.torch_backend.network import network_of
+from prunefl.models import build
 
 LAYERS = Measured(
     name="two",
@@ -49,3 +51,61 @@ def test_an_estimate_counts_layers_that_are_left_whole() -> None:
     )
     assert kept.dense_step_seconds() == pytest.approx(pruned.dense_step_seconds())
     assert kept.step_seconds({"b": 0}) > pruned.step_seconds({"a": 0, "b": 0, "c": 0})
+
+
+def test_a_layer_that_is_left_whole_runs_the_cheaper_way_too() -> None:
+    """x86's first convolution is dearer dense than sparse, even with all its weights."""
+    shape = shape_of(network_of(build("conv2", classes=62, input_shape=(1, 28, 28), seed=0), (1, 28, 28), 62))
+    first = next(iter(shape.weights))
+    x86 = devices.load("x86")
+    pruned = devices.bind(x86, shape, batch=20)
+    kept = devices.bind(x86, replace(shape, whole=frozenset({first})), batch=20)
+    ways = pruned.layers[first].ordinary
+    assert ways.fixed + ways.per_weight * shape.weights[first] < ways.dense
+    assert kept.dense_step_seconds() == pytest.approx(pruned.dense_step_seconds())
+
+
+def test_a_layer_that_is_left_whole_costs_more_in_steps_that_collect_importance() -> None:
+    dearer = replace(
+        LAYERS,
+        importance_dense=(0.9, 0.08),
+        importance_fixed=(0.2, 0.0),
+        importance_per_weight=(0.02, 0.003),
+    )
+    device = devices.bind(replace(MEASURED, models=(dearer,)), replace(TWO, whole=frozenset({"a"})), batch=10)
+    assert device.step_seconds({"b": 10}) == pytest.approx(0.5 + 0.7 + 0.02)
+    assert device.step_seconds({"b": 10}, full_gradient=True) == pytest.approx(0.5 + 0.9 + 0.03)
+    for full, constant in ((False, 1.2), (True, 1.4)):
+        time = device.round_time(1, 0.0, full_gradient=full)
+        assert time.seconds({"b": 0}) == pytest.approx(constant)
+
+
+def test_some_layers_were_whole_when_measured_and_others_are_now() -> None:
+    """Measured with a and b prunable and a shortcut whole; now b is left whole, too."""
+    names = ("a", "shortcut", "b")
+    three = Shape(
+        dict(zip(names, (100, 9, 40), strict=True)),
+        dict(zip(names, (4, 1, 1), strict=True)),
+        56,
+        frozenset({"shortcut", "b"}),
+    )
+    device = devices.bind(MEASURED, three, batch=10)
+    assert not device.estimated
+    assert list(device.layers) == ["a"]
+    assert device.constant == pytest.approx(0.5 + 0.06)
+
+
+def test_weights_of_layers_that_are_left_whole_take_their_memory_first() -> None:
+    """5,000 of 10,000 weights fit: beside a, whole with 1,000, there is room for 4,000; b alone has 9,000."""
+    sizes = {"a": 1000, "b": 9000}
+    model = replace(LAYERS, weights=(1000, 9000), dense_bytes=10**6, sparse_bytes=1000, bytes_per_weight=10.0)
+    device = replace(MEASURED, models=(model,))
+
+    def limit(*whole: str) -> float | None:
+        shape = Shape(sizes, TWO.positions, 7, frozenset(whole))
+        return devices.memory_density([devices.bind(device, shape, batch=10)], 51_000)
+
+    assert limit() == pytest.approx(0.5)
+    assert limit("a") == pytest.approx(4 / 9)
+    with pytest.raises(ValueError, match=r"time\.memory_limit=51000, must be > 91000"):
+        limit("b")

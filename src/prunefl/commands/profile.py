@@ -56,7 +56,7 @@ def profile(
 
     classes, shape = _data_of(model, classes, input_shape)
     network = network_of(models.build(model, classes=classes, input_shape=shape, seed=0), shape, classes)
-    size = devices.shape_of(network).prunable
+    size = devices.shape_of(network).only([*network.full_masks])
     total = sum(size.weights.values())
     used = measure_memory(model, classes, shape, batch, total) if memory else None
     with _progress() as progress:

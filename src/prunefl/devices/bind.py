@@ -1,6 +1,6 @@
 """From a device file to the device as one model finds it: recognised by its layers, or guessed from FLOPs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prunefl.devices.device import Device, LayerCost, StepMemory, Ways
@@ -22,65 +22,66 @@ class Shape:
     unpruned: int
     whole: frozenset[str] = frozenset()
 
-    @property
-    def prunable(self) -> "Shape":
-        """Only the layers that may be pruned."""
-        weights, positions = (
-            {name: count for name, count in table.items() if name not in self.whole}
-            for table in (self.weights, self.positions)
-        )
-        return Shape(weights, positions, self.unpruned)
+    def only(self, names: Sequence[str]) -> "Shape":
+        """Return these of the layers."""
+        weights, positions = ({n: table[n] for n in names} for table in (self.weights, self.positions))
+        return Shape(weights, positions, self.unpruned, self.whole & set(names))
 
 
 def bind(device: DeviceFile, shape: Shape, batch: int) -> Device:
     """Return the device for this model; step times go with the batch size."""
-    found = _recognise(device, shape.prunable)
-    if found:
-        # measured so: layers left whole are in its constant
-        shape = shape.prunable
-    else:
-        found = _recognise(device, shape)
+    found = next((measured for measured in device.models if _layers_of(measured, shape)), None)
     if found is None and device.source not in PRESETS:
         raise PruneFLError(_another_model(device, shape))
     note, estimated = device.note, found is None
     if found is None:
         found = _estimated(device, shape)
         note = f"{device.name} was not measured with this model: step times are estimated from FLOPs"
+    # layers that were left whole in the measurement, too, are in its constant
+    shape = shape.only(_layers_of(found, shape))
     scale = batch / found.batch
     costs = dict(zip(shape.weights, _layer_costs(found, shape, scale), strict=True))
+    whole = [costs[name] for name in shape.weights if name in shape.whole]
+    ordinary = sum(cost.ordinary.seconds(cost.weights) for cost in whole)
+    full = sum(cost.importance.seconds(cost.weights) for cost in whole)
     return Device(
         name=device.name,
-        constant=found.constant * scale + sum(costs[name].ordinary.dense for name in shape.whole),
+        constant=found.constant * scale + ordinary,
+        full_more=full - ordinary,
         layers={name: cost for name, cost in costs.items() if name not in shape.whole},
         link=device.link,
         unpruned=shape.unpruned,
         overhead=device.overhead + found.overhead,
         kinked=bool(found.dense),
-        memory=_memory(found),
+        memory=_memory(found, sum(cost.weights for cost in whole)),
         note=note,
         estimated=estimated,
     )
 
 
-def _memory(measured: Measured) -> StepMemory | None:
-    """Return the memory of a step, where it was measured."""
+def _memory(measured: Measured, whole: int) -> StepMemory | None:
+    """Return the memory of a step, where it was measured; so many of the weights are always there."""
     if not measured.dense_bytes:
         return None
-    return StepMemory(measured.dense_bytes, measured.sparse_bytes, measured.bytes_per_weight)
+    sparse = measured.sparse_bytes + round(measured.bytes_per_weight * whole)
+    return StepMemory(measured.dense_bytes, sparse, measured.bytes_per_weight)
 
 
-def _recognise(device: DeviceFile, shape: Shape) -> Measured | None:
-    """Return what was measured of a model with these layers."""
-    return next((measured for measured in device.models if _same(measured, shape)), None)
+def _layers_of(measured: Measured, shape: Shape) -> list[str]:
+    """Return which layers of a model were measured; none, if it was another model.
 
-
-def _same(measured: Measured, shape: Shape) -> bool:
-    """Return whether these layers were measured. The last may have another number of classes."""
-    counts = tuple(shape.weights.values())
-    places = tuple(shape.positions.values())
-    return len(counts) == len(measured.weights) and (
-        counts[:-1] == measured.weights[:-1] and places == measured.positions
-    )
+    Those that are left whole need not be among them. The last may have another number of classes.
+    """
+    found: list[str] = []
+    last = [*shape.weights][-1]
+    for name, count in shape.weights.items():
+        k = len(found)
+        same = k < len(measured.weights) and shape.positions[name] == measured.positions[k]
+        if same and (count == measured.weights[k] or (name == last and k == len(measured.weights) - 1)):
+            found.append(name)
+        elif name not in shape.whole:
+            return []
+    return found if len(found) == len(measured.weights) else []
 
 
 def _another_model(device: DeviceFile, shape: Shape) -> str:

@@ -85,6 +85,7 @@ class Device:
 
     Attributes:
         constant: seconds of a step outside the prunable layers.
+        full_more: what a step that computes the full weight gradient takes there beyond that.
         layers: parameter name -> its cost, in the model's order.
         unpruned: parameters outside the prunable weights, sent in every round.
         overhead: seconds of a round beside steps and messages.
@@ -106,6 +107,7 @@ class Device:
     memory: StepMemory | None = None
     note: str = ""
     estimated: bool = False
+    full_more: float = 0.0
 
     def step_seconds(self, live: Mapping[str, int], full_gradient: bool = False) -> float:
         """Return the seconds of one training step, each layer at the cheaper of dense and sparse."""
@@ -113,7 +115,10 @@ class Device:
             (layer.importance if full_gradient else layer.ordinary, live[n])
             for n, layer in self.layers.items()
         )
-        return self.constant + sum(ways.seconds(count) for ways, count in layers)
+        return self._constant(full_gradient) + sum(ways.seconds(count) for ways, count in layers)
+
+    def _constant(self, full_gradient: bool) -> float:
+        return self.constant + (self.full_more if full_gradient else 0.0)
 
     def dense_step_seconds(self) -> float:
         """Return the seconds of one step of the full model: how fast the device is."""
@@ -124,7 +129,8 @@ class Device:
     ) -> DeviceTime:
         """Return T: the seconds of a round of so many steps with the model up and down once."""
         kappa = bytes_per_weight / self.link.up + bytes_per_weight / self.link.down
-        constant = self.overhead + 2 * self.link.latency + steps * self.constant + kappa * self.unpruned
+        step = self._constant(full_gradient)
+        constant = self.overhead + 2 * self.link.latency + steps * step + kappa * self.unpruned
         ways = {n: layer.importance if full_gradient else layer.ordinary for n, layer in self.layers.items()}
         if not self.kinked:
             constant += steps * sum(way.fixed for way in ways.values())
