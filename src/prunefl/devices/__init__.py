@@ -3,7 +3,7 @@
 from prunefl.devices.bind import Shape, bind
 from prunefl.devices.device import Device, LayerCost, Link, StepMemory, Ways
 from prunefl.devices.file import PRESETS, DeviceFile, Measured, load, parse
-from prunefl.devices.fleet import device_time, fleet, memory_density, round_time, shape_of
+from prunefl.devices.fleet import device_time, fleet, memory_density, round_time, shape_of, spoken_estimates
 from prunefl.devices.write import dump
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "parse",
     "round_time",
     "shape_of",
+    "spoken_estimates",
 ]

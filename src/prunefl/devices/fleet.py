@@ -42,6 +42,14 @@ def fleet(config: "Config", network: Network) -> list[Device]:
     return devices
 
 
+def spoken_estimates(devices: Sequence[Device]) -> str:
+    """Return whose seconds are guessed, in words; none where all were measured."""
+    names = sorted({device.name for device in devices if device.estimated})
+    if not names:
+        return ""
+    return f"simulated time of {', '.join(names)} is estimated from FLOPs (prunefl profile measures a device)"
+
+
 def _as_configured(device: Device, group: "FleetSettings") -> Device:
     """Return the device with the link and jitter of its group."""
     link = device.link

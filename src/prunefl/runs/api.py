@@ -19,11 +19,11 @@ from prunefl.data import Federation
 from prunefl.data.inputs import parts_of
 from prunefl.data.public import load_public
 from prunefl.data.recipe import transform_federation
+from prunefl.devices import spoken_estimates
 from prunefl.engines.simulator import Simulator
 from prunefl.local import OnPass, choose_backend
 from prunefl.local.torch_backend.network import network_of
 from prunefl.methods import build_method
-from prunefl.rounds.server import Setup
 from prunefl.rounds.setup import prepare
 from prunefl.runs import loggers
 from prunefl.runs.callbacks import OnRecord, Progress, all_told
@@ -165,21 +165,12 @@ def _run(
             watched as told,
         ):
             words = f"{federation.spoken}{_whole(network)}; {choice.spoken}, {spoken_kernels()}"
-            words += _estimated(setup)
+            guessed = spoken_estimates(setup.devices)
+            words += f"; {guessed}" if guessed else ""
             tell = None if on_begin is None else partial(on_begin, words)
             return execute(
                 setup, engine, federation.test, federation.name, folder, resume, told, tell, public
             )
-
-
-def _estimated(setup: Setup) -> str:
-    """Return whose seconds are guessed, in words; none where all were measured."""
-    names = sorted({device.name for device in setup.devices if device.estimated})
-    if not names:
-        return ""
-    return (
-        f"; simulated time of {', '.join(names)} is estimated from FLOPs (prunefl profile measures a device)"
-    )
 
 
 def _whole(network: Network) -> str:

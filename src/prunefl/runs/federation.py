@@ -15,6 +15,7 @@ from prunefl.config import Config
 from prunefl.core.objectives import check_class_weights, loss_of
 from prunefl.data import Federation, Samples
 from prunefl.data.public import load_public
+from prunefl.devices import spoken_estimates
 from prunefl.engines.flower.bell import FILE as BELL
 from prunefl.engines.flower.bell import Bell
 from prunefl.engines.flower.codec import RUN_NAME
@@ -81,6 +82,8 @@ def run(grid: Grid, config: Config, options: RunOptions) -> None:
     # clients that bring their own data have not said yet how much: enough, until they do
     setup = prepare(network, [size or PLENTY for size in sizes], config, federation.cut)
     setup = replace(setup, secret=True)
+    if guessed := spoken_estimates(setup.devices):
+        say(guessed)
     # as prepared: a limit of memory has become one of density, which initial pruning keeps
     told = with_task(setup.config, federation)
     # nodes without keys are this machine's own, or simulated: they find the data where the server does
