@@ -153,7 +153,7 @@ def test_own_function_is_found_and_given_what_it_names(
         models.build("own_net:halved", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="AttributeError: 'Broken' object has no attribute 'layer'"):
         models.build("own_net:Broken", classes=7, input_shape=(1, 28, 28), seed=0)
-    with pytest.raises(ValueError, match="has no function 'absent'"):
+    with pytest.raises(ValueError, match=r"own_net.py\) has no function 'absent'"):
         models.build("own_net:absent", classes=7, input_shape=(1, 28, 28), seed=0)
     with pytest.raises(ValueError, match="could not be called"):
         models.build("own_net:small", classes=7, input_shape=(1, 28, 28), seed=0, depth=5)

@@ -53,19 +53,19 @@ def test_what_lies_in_the_working_folder_is_found_by_the_command_line_alone(monk
     assert done.stderr == "prunefl: found it\n"
 
 
-def test_a_file_in_the_working_folder_is_not_taken_for_a_module_of_python_or_of_a_library(tmp_path):
+@pytest.mark.parametrize("words", [["run"], ["compare", "--methods", "conventional", "--jobs", "2"]])
+def test_a_file_in_the_working_folder_is_not_taken_for_a_module_of_python_or_of_a_library(words, tmp_path):
+    """Nor in processes that a command starts."""
     for name in ("queue", "socket", "matplotlib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
-    program = [sys.executable, "-P", "-c", "from prunefl.commands.main import main; main()"]
-    settings = [
-        "digits",
-        "run.rounds=1",
-        "run.backend=native",
-        "initial.max_passes=2",
-        "model.name=lenet300100",
-    ]
+    program = [sys.executable, "-P", "-c", "from prunefl.commands.main import main; main()", *words]
+    settings = ["run.rounds=1", "run.backend=native", "initial.max_passes=2", "model.name=lenet300100"]
     done = subprocess.run(
-        [*program, "run", *settings, "--out", "x"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*program, "digits", *settings, "--out", "x"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

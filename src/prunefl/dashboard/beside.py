@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from prunefl.dashboard.serve import command_of, open_socket, require_dashboard
+from prunefl.system.plugins import program
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def dashboard_beside(folder: Path, port: int) -> Iterator[None]:
     # said here, before anything is drawn: the child's own word would come into the midst of a panel
     print(f"dashboard: http://127.0.0.1:{port}/", file=sys.stderr, flush=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "prunefl", *command_of([folder], port, os.getpid())],
+        [*program("prunefl"), *command_of([folder], port, os.getpid())],
         stdin=subprocess.DEVNULL,
         # a group of its own: Ctrl-C stops the training after its round, and the page shows that round
         process_group=0,

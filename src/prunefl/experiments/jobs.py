@@ -21,6 +21,7 @@ from prunefl.system.cores import cores
 from prunefl.system.errors import PruneFLError
 from prunefl.system.files import write_atomically
 from prunefl.system.locks import for_child, hold
+from prunefl.system.plugins import program
 
 LOG_FILE = "output.txt"
 """What a run that has a process of its own printed, or the traceback of one that failed."""
@@ -28,7 +29,7 @@ LOG_FILE = "output.txt"
 LOCK_SECONDS = 60.0
 """How long to wait for a run that another process is still ending."""
 
-_PROGRAM = (sys.executable, "-m", "prunefl")
+_PROGRAM = program("prunefl")
 _POLL_SECONDS = 0.2
 
 PASSES_TOLD = 25

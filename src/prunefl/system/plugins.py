@@ -15,6 +15,11 @@ def look_in_working_folder() -> None:
         sys.path.append(here)
 
 
+def program(module: str) -> tuple[str, ...]:
+    """Return the command that runs a module of ours; -P: Python would look in the working folder first."""
+    return sys.executable, "-P", "-m", module
+
+
 def own_function(setting: str, spec: str) -> Callable[..., Any]:
     """Return the function that `package.module:function` names.
 
@@ -28,5 +33,8 @@ def own_function(setting: str, spec: str) -> Callable[..., Any]:
         raise PruneFLError(f"{setting}={spec!r}, {module_name!r} cannot be imported: {error}") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        raise PruneFLError(f"{setting}={spec!r}, module {module_name!r} has no function {function_name!r}")
+        where = f" ({module.__file__})" if getattr(module, "__file__", None) else ""
+        raise PruneFLError(
+            f"{setting}={spec!r}, module {module_name!r}{where} has no function {function_name!r}"
+        )
     return function

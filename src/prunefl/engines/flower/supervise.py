@@ -3,12 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from prunefl.system.plugins import program
 
 GRACE = 5.0
 """Seconds that a process has between being asked and being made to end."""
@@ -28,7 +29,7 @@ class ProcessGroup:
         with (self.logs / f"{name}.log").open("ab") as log:
             # A group of its own: Ctrl-C reaches us alone and we end the others, with their offspring.
             process = subprocess.Popen(
-                [sys.executable, "-m", "prunefl.engines.flower.child", str(os.getpid()), *arguments],
+                [*program("prunefl.engines.flower.child"), str(os.getpid()), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=None if show else log,
                 stderr=log,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prunefl.devices import StepMemory
 from prunefl.system.errors import PruneFLError
+from prunefl.system.plugins import look_in_working_folder, program
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,7 +53,7 @@ def measure(
 def step_bytes(job: Job) -> int:
     """Return the peak bytes of some steps of this job, in a process of its own."""
     environment = {**os.environ, **FREE_AT_ONCE, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "prunefl.measure.profile.memory", json.dumps(asdict(job))]
+    command = [*program("prunefl.measure.profile.memory"), json.dumps(asdict(job))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -116,4 +117,5 @@ def _status(key: str) -> int:
 
 
 if __name__ == "__main__":
+    look_in_working_folder()
     main(sys.argv[1])
