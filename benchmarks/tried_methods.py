@@ -67,10 +67,11 @@ class Debiased(FisherPruneFL):
 
     def train(self, work: Work, local: Local) -> Update:
         """Report the debiased importance where importance is asked for."""
-        if not (isinstance(work, Collect) and work.report):
-            return super().train(work, local)
         batches = local.batches()
-        count, mean = len(batches), local.gradient(batches)
+        count = len(batches)
+        if not (isinstance(work, Collect) and work.report and count > 1):
+            return super().train(work, local)
+        mean = local.gradient(batches)
         update = super().train(work, local)
         assert update.statistic is not None
         signal = {
@@ -81,7 +82,10 @@ class Debiased(FisherPruneFL):
 
 
 class FreeCut(FisherPruneFL):
-    """The share that may go is what costs less than 0.001 of loss together, by w²z; 0.6 at most."""
+    """The share that may go is what costs less than 0.001 of loss together, by w²z; 0.6 at most.
+
+    Lenience goes by that share, too.
+    """
 
     label = "PruneFL, f by the guard"
 
