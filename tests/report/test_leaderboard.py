@@ -240,3 +240,20 @@ def test_what_is_no_result_file_is_said_so(tmp_path: Path, text: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(PruneFLError, match="no result files"):
         find_results([tmp_path / "empty"])
+
+
+def test_costs_of_a_small_network_are_told_in_smaller_units(tmp_path: Path) -> None:
+    """A thousandth of the bytes and of the operations: nought point nothing would tell nobody anything."""
+    file = a_result(tmp_path)
+
+    def page(bytes_each: float, flops_each: float) -> str:
+        result = read_result(file)
+        for seed in result["seeds"].values():
+            for found in filter(None, seed["reached"].values()):
+                found.update(bytes=bytes_each, flops=flops_each)
+        return write_leaderboard([result | {"targets": [0.5]}], "")
+
+    large, small = page(2e9, 0.3e12), page(2e6, 0.3e9)
+    assert "| bytes, GB | a client computes, TFLOPs |" in large
+    assert "| 2.00 | 0.30 |" in large
+    assert small == large.replace("bytes, GB", "bytes, MB").replace("TFLOPs", "GFLOPs")

@@ -12,7 +12,14 @@ from prunefl.system.errors import PruneFLError
 RIVAL = "conventional"
 """The method that others are compared with."""
 
-UNITS = {"seconds": ("s", 1.0), "wall_seconds": ("s", 1.0), "bytes": ("GB", 1e9), "flops": ("TFLOPs", 1e12)}
+UNITS = {
+    "seconds": [("s", 1.0)],
+    "wall_seconds": [("s", 1.0)],
+    "bytes": [("GB", 1e9), ("MB", 1e6)],
+    "flops": [("TFLOPs", 1e12), ("GFLOPs", 1e9)],
+}
+"""Of each cost, the larger first: a small network's would be nought point nothing of these."""
+
 NAMES = {"seconds": "simulated", "wall_seconds": "wall", "bytes": "bytes", "flops": "a client computes"}
 
 
@@ -93,15 +100,23 @@ def row_name(result: Result) -> str:
 
 def _target_table(results: Sequence[Result], target: float) -> str:
     key = f"{target:g}"
+    units = {name: _unit(results, key, name) for name in UNITS}
     rival = next((result for result in results if result["method"] == RIVAL), None)
     columns = ["method", "seeds", "accuracy, %", "less conventional", "size, %", "rounds"]
-    columns += [f"{NAMES[name]}, {unit}" for name, (unit, _) in UNITS.items()]
+    columns += [f"{NAMES[name]}, {unit}" for name, (unit, _) in units.items()]
     columns += ["simulated, of conventional", "bytes, of conventional"]
     ordered = sorted(results, key=lambda result: _sort_key(result, key))
-    rows = [[*_cells(result, key, rival)] for result in ordered]
+    rows = [[*_cells(result, key, rival, units)] for result in ordered]
     lines = [columns, ["---"] * len(columns), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"**To {100 * target:g} %**\n\n{table}"
+
+
+def _unit(results: Sequence[Result], key: str, cost: str) -> tuple[str, float]:
+    """Return the unit of a column: the first of which somebody has a tenth."""
+    spent = [r[cost] for result in results for r in _reached(result, key) or [] if r[cost] is not None]
+    fitting = [unit for unit in UNITS[cost] if not spent or max(spent) >= unit[1] / 10]
+    return (fitting or UNITS[cost][-1:])[0]
 
 
 def _sort_key(result: Result, key: str) -> tuple[bool, float]:
@@ -118,7 +133,9 @@ def _reached(result: Result, key: str) -> list[Mapping[str, Any]] | None:
     return found if all(found) else None
 
 
-def _cells(result: Result, key: str, rival: Result | None) -> list[str]:
+def _cells(
+    result: Result, key: str, rival: Result | None, units: Mapping[str, tuple[str, float]]
+) -> list[str]:
     seeds = result["seeds"]
     few = "" if len(seeds) >= FEWEST else f" of {FEWEST}"
     accuracy, size = (estimate([100 * seed[k] for seed in seeds.values()]) for k in ("score", "density"))
@@ -134,7 +151,7 @@ def _cells(result: Result, key: str, rival: Result | None) -> list[str]:
         there = sum(bool(seed["reached"][key]) for seed in seeds.values())
         return [*cells, f"{there} of {len(seeds)} seeds", *["–"] * (len(UNITS) + 2)]
     cells.append(spoken(estimate([r["rounds"] for r in reached]), 0))
-    for name, (_, unit) in UNITS.items():
+    for name, (_, unit) in units.items():
         spent = [r[name] / unit for r in reached if r[name] is not None]
         cells.append(spoken(estimate(spent), 0 if unit == 1.0 else 2) if spent else "–")
     return [*cells, _ratio(result, rival, key, "seconds"), _ratio(result, rival, key, "bytes")]
