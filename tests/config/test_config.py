@@ -72,6 +72,7 @@ def test_a_fleet_group_without_a_count_has_the_clients_that_are_left():
             r"^training.local_steps=3 has no effect with training.local_epochs=2: leave one of them out$",
         ),
         ({"training": {"final_rate": 0.5}}, r"^training.final_rate=0.5 needs training.schedule='cosine'$"),
+        ({"initial": {"warmup_passes": 12}}, r"^initial.warmup_passes=12, must be < initial.max_passes=12$"),
         ({"training": {"warmup_rounds": 300}}, r"^training.warmup_rounds=300, must be < run.rounds=300$"),
         ({"importance": {"window": 0}}, r'^importance.window=0, must be "all" or a number of rounds'),
         ({"importance": {"window": "some"}}, r"^importance.window='some', must be \"all\" or a number"),

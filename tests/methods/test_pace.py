@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from prunefl import wire
+from prunefl.config import Config
 from prunefl.core.memory import Memory
 from prunefl.core.time_model import LinearTime, to_json
 from prunefl.methods.prunefl import PruneFirst
@@ -21,15 +22,8 @@ from tasks import (
 )
 
 
-@pytest.mark.parametrize("ordered", [0.1, 0.02])
-def test_steps_become_larger_as_the_model_becomes_smaller(
-    ordered: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since.
-
-    The rate is the one ordered, which a method of one's own may have changed, not the config's.
-    """
-    config = small_config(training={"learning_rate": 0.1, "pace": 0.5})
+def rates_taken(config: Config, ordered: float, monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """Return the density and the rate of each pass of initial pruning."""
     client, taken = small_client(config), []
     steps = client.backend.steps
 
@@ -41,8 +35,28 @@ def test_steps_become_larger_as_the_model_becomes_smaller(
     per_weight = dict.fromkeys(client.network.template.layers, 1e-3)
     work = PruneFirst(own_masks=True, time_model=to_json(LinearTime(1.0, per_weight)))
     handle(Order(0, ordered, wire.pack(client.network.first), work), client, ClientState())
+    return taken
+
+
+@pytest.mark.parametrize("ordered", [0.1, 0.02])
+def test_steps_become_larger_as_the_model_becomes_smaller(
+    ordered: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass at the rate of the model that takes it: the full one's at first, however it was pruned since.
+
+    The rate is the one ordered, which a method of one's own may have changed, not the config's.
+    """
+    taken = rates_taken(small_config(training={"learning_rate": 0.1, "pace": 0.5}), ordered, monkeypatch)
     assert taken[0][0] == 1.0 > taken[-1][0]
     assert [rate for _, rate in taken] == pytest.approx([ordered * density**-0.5 for density, _ in taken])
+
+
+def test_initial_pruning_may_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three passes at a quarter, a half and three quarters of the rate, whatever is pruned meanwhile; then all."""
+    config = small_config(training={"pace": 0.5}, initial={"warmup_passes": 3, "max_passes": 6})
+    taken = rates_taken(config, 0.2, monkeypatch)
+    shares = [rate * density**0.5 / 0.2 for density, rate in taken]
+    assert shares == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
 
 
 def test_the_server_orders_the_rate_of_the_model_that_it_sends() -> None:

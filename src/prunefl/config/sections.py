@@ -217,6 +217,7 @@ class InitialSettings:
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
     max_passes: int = setting(12, "stop after so many passes at the latest", at_least(1))
+    warmup_passes: int = setting(0, "passes in which the rate grows to learning_rate", at_least(0))
     threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
     deadline: float = setting(
         86400.0,

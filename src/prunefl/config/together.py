@@ -60,6 +60,11 @@ def _check_rates(config: "Config") -> None:
         raise PruneFLError(f"training.decay={training.decay} has no effect with training.schedule='cosine'")
     if training.schedule != "cosine" and training.final_rate:
         raise PruneFLError(f"training.final_rate={training.final_rate} needs training.schedule='cosine'")
+    if config.initial.warmup_passes >= config.initial.max_passes:
+        raise PruneFLError(
+            f"initial.warmup_passes={config.initial.warmup_passes}, "
+            f"must be < initial.max_passes={config.initial.max_passes}"
+        )
     if training.warmup_rounds >= config.run.rounds:
         raise PruneFLError(
             f"training.warmup_rounds={training.warmup_rounds}, must be < run.rounds={config.run.rounds}"

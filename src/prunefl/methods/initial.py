@@ -90,10 +90,11 @@ def prune_first(local: Local, choose: Choose) -> Update:
         if settings.fresh and done > 1:
             batches = _batches(local, done - 1)
         collects = watch.collects(done - 1, settings, window)
-        trained = local.steps(batches, Sums(sums) if collects else None)
+        rate = local.rate * min(1.0, done / (settings.warmup_passes + 1))
+        trained = replace(local, rate=rate).steps(batches, Sums(sums) if collects else None)
         if not math.isfinite(trained.loss):
             raise PruneFLError(
-                f"training diverged in initial pruning, pass {done}, rate {local.rate:g}; lower training.learning_rate"
+                f"training diverged in initial pruning, pass {done}, rate {rate:g}; lower training.learning_rate"
             )
         accuracy = trained.right / trained.samples
         passes, full = passes + 1, full + collects
