@@ -1,5 +1,6 @@
 """What was tried on FEMNIST beside prunefl-fisher (docs/results.md); run.method=tried_methods:NAME runs one of them."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -97,3 +98,15 @@ class FreeCut(FisherPruneFL):
         total = np.cumsum(lost) * self.config.training.batch_size / 2
         free = float(np.searchsorted(total, 1e-3)) / max(1, lost.size)
         return super().choose(state, mean, time_model, min(0.6, free), limit)
+
+
+class RampedCosine(Twice):
+    """From the rate of initial pruning to 2.5 times as much in 40 rounds, then half a cosine to a tenth of that."""
+
+    label = "PruneFL, Fisher guard, ramp and cosine"
+
+    def factor(self, round: int) -> float:
+        """Return how many times the rate a round has."""
+        rounds = self.config.run.rounds
+        since = max(0.0, (round - 40) / (rounds - 40))
+        return (1 + 1.5 * min(1.0, round / 41)) * (0.1 + 0.9 * (1 + math.cos(math.pi * since)) / 2)
