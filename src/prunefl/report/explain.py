@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prunefl.report.figures import file_name
+from prunefl.report.headline import plural
 from prunefl.report.layers import describe_layer
 from prunefl.report.runs import RecordedRun
 from prunefl.report.study import Study, Variant
@@ -33,7 +34,7 @@ def sentences(run: RecordedRun) -> list[str]:
             sum(one[key] for _, note in found for one in note["layers"].values()) for key in ("cut", "lost")
         )
         said.append(
-            f"{len(found)} reconfigurations during the rounds cut {cut:,} weights, for an expected {lost:.3g} of loss "
+            f"{plural(len(found), 'reconfiguration')} during the rounds cut {cut:,} weights, for an expected {lost:.3g} of loss "
             "in all; training wins it back, so the sum is not missing at the end."
         )
     pruning = run.config.get("pruning", {})
