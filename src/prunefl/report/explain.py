@@ -34,8 +34,8 @@ def sentences(run: RecordedRun) -> list[str]:
             sum(one[key] for _, note in found for one in note["layers"].values()) for key in ("cut", "lost")
         )
         said.append(
-            f"{plural(len(found), 'reconfiguration')} during the rounds cut {cut:,} weights, for an expected {lost:.3g} of loss "
-            "in all; training wins it back, so the sum is not missing at the end."
+            f"{plural(len(found), 'reconfiguration')} during the rounds cut {cut:,} weights, for an expected "
+            f"{lost:.3g} of loss in all; training wins it back, so the sum is not missing at the end."
         )
     pruning = run.config.get("pruning", {})
     for key, words in (("density_limit", "limit"), ("density_target", "target at the last round")):
