@@ -110,3 +110,17 @@ class RampedCosine(Twice):
         rounds = self.config.run.rounds
         since = max(0.0, (round - 40) / (rounds - 40))
         return (1 + 1.5 * min(1.0, round / 41)) * (0.1 + 0.9 * (1 + math.cos(math.pi * since)) / 2)
+
+
+class FederatedStart(FisherPruneFL):
+    """No client prunes alone: in the first initial.max_passes rounds all choose together, every initial.interval."""
+
+    label = "PruneFL, Fisher guard, federated start"
+
+    @property
+    def prunes_first(self) -> bool:
+        return False
+
+    def prunes_early(self, round: int) -> bool:
+        """Return whether this round is one of the first stage."""
+        return round <= self.config.initial.max_passes

@@ -32,6 +32,9 @@ WHOLE = ("passes", "steps", "full_steps", "stable")
 
 LIVE = "live."
 
+CLEARLY = 0.25
+"""Of what a guesser gets wrong: a model that was right about so much of it had clearly learned something."""
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -79,58 +82,100 @@ def start_threshold(batches: Sequence[Batch], classes: int, start_factor: float)
 
 def prune_first(local: Local, choose: Choose) -> Update:
     """Return the model that this client pruned on its own samples, and what each stretch of the way cost."""
-    settings, window = local.config.initial, local.config.importance.window
-    batches, first_loss = _batches(local, 0), 0.0
-    whole_rate = local.rate / schedule.pace(local.received.masks.density, local.config)
+    settings = local.config.initial
     limit = schedule.max_density(0, local.config)
-    state, watch, told = local.received, Watch(), _Columns()
-    sums = importance.empty_sums(local.template.parameters)
-    passes = full = 0
+    stage = _Stage(local, choose)
     for done in range(1, settings.max_passes + 1):
-        if settings.fresh and done > 1:
-            batches = _batches(local, done - 1)
-        collects = watch.collects(done - 1, settings, window)
-        rate = local.rate * min(1.0, done / (settings.warmup_passes + 1))
-        trained = replace(local, rate=rate).steps(batches, Sums(sums) if collects else None)
+        stage.train(done)
+        last = done == settings.max_passes
+        if stage.watch.due(settings) or last:
+            stage.check_kept(done)
+            stage.reconfigure(limit if last else _on_the_way(limit, stage.state.masks.density, local))
+            if stage.watch.stable >= settings.patience and (
+                limit is None or stage.state.masks.density <= limit
+            ):
+                break
+    return Update(stage.state, stage.told.columns["loss"][-1], numbers=stage.told.columns)
+
+
+class _Stage:
+    """Initial pruning on its way: the model, and what has been seen since its masks were chosen last.
+
+    `best` is the best accuracy of all passes in which the model had clearly learned something, 0 without one.
+    """
+
+    def __init__(self, local: Local, choose: Choose) -> None:
+        self.local, self.choose = local, choose
+        self.settings, self.window = local.config.initial, local.config.importance.window
+        self.whole_rate = local.rate / schedule.pace(local.received.masks.density, local.config)
+        self.rate = local.rate
+        self.state, self.watch, self.told = local.received, Watch(), _Columns()
+        self.batches: list[Batch] = []
+        self.accuracy = self.loss = self.first_loss = self.best = self.threshold = 0.0
+        self._begin_stretch()
+
+    def _begin_stretch(self) -> None:
+        self.sums = importance.empty_sums(self.local.template.parameters)
+        self.passes = self.full = 0
+
+    def train(self, done: int) -> None:
+        """Train one pass, the first is 1."""
+        if self.settings.fresh or not self.batches:
+            self.batches = _batches(self.local, done - 1)
+        collects = self.watch.collects(done - 1, self.settings, self.window)
+        rate = self.rate * min(1.0, done / (self.settings.warmup_passes + 1))
+        trained = replace(self.local, rate=rate).steps(self.batches, Sums(self.sums) if collects else None)
         if not math.isfinite(trained.loss):
             raise PruneFLError(
                 f"training diverged in initial pruning, pass {done}, rate {rate:g}; lower training.learning_rate"
             )
-        accuracy = trained.right / trained.samples
-        passes, full = passes + 1, full + collects
-        local.on_pass(done, settings.max_passes, state.masks.density)
-        first_loss = first_loss or trained.loss
-        if local.classifies:
+        self.passes, self.full = self.passes + 1, self.full + collects
+        self.local.on_pass(done, self.settings.max_passes, self.state.masks.density)
+        self.accuracy, self.loss = trained.right / trained.samples, trained.loss
+        self.first_loss = self.first_loss or trained.loss
+        self._look()
+
+    def _look(self) -> None:
+        """See whether it is time to reconfigure."""
+        if self.local.classifies:
             # of the pass's own samples: what one pass has most of is not what another has most of
-            threshold = start_threshold(batches, local.classes, settings.start_factor)
-            watch = watch.after_pass(accuracy, threshold, settings)
+            self.threshold = start_threshold(self.batches, self.local.classes, self.settings.start_factor)
+            self.watch = self.watch.after_pass(self.accuracy, self.threshold, self.settings)
+            if self.accuracy > self.threshold + CLEARLY * (1 - self.threshold):
+                self.best = max(self.best, self.accuracy)
         else:
-            watch = watch.after_pass_by_loss(trained.loss, first_loss, settings)
-        last = done == settings.max_passes
-        if watch.due(settings) or last:
-            steps, full_steps = passes * len(batches), full * len(batches)
-            live, state = state.masks, local.state
-            allowed = limit if last else _on_the_way(limit, state.masks.density, local)
-            masks, account = choose(state, importance.mean(sums, full_steps), allowed)
-            watch = watch.after_reconfiguration(state.masks.density, masks.density, settings)
-            row = (
-                passes,
-                steps,
-                full_steps,
-                accuracy,
-                trained.loss,
-                watch.stable,
-                account.gamma,
-                account.lost,
+            self.watch = self.watch.after_pass_by_loss(self.loss, self.first_loss, self.settings)
+
+    def check_kept(self, done: int) -> None:
+        """Refuse to prune by the gradients of a model that has lost what it had learned."""
+        if self.best and self.accuracy <= self.threshold:
+            raise PruneFLError(
+                f"initial pruning lost what it had learned: accuracy {self.best:.2f}, but {self.accuracy:.2f} in pass "
+                f"{done}, rate {self.rate:g}; lower training.learning_rate or training.pace, or raise "
+                "initial.warmup_passes"
             )
-            told.add(row, live)
-            state = state.remask(masks, *schedule.regrowth(local.config, 0))
-            local.replace_state(state)
-            local = replace(local, rate=whole_rate * schedule.pace(masks.density, local.config))
-            sums, passes, full = importance.empty_sums(local.template.parameters), 0, 0
-            if watch.stable >= settings.patience and (limit is None or masks.density <= limit):
-                break
-    return Update(state, told.columns["loss"][-1], numbers=told.columns)
+
+    def reconfigure(self, limit: float | None) -> None:
+        """Choose masks by what was collected, and go on under them."""
+        steps, full_steps = self.passes * len(self.batches), self.full * len(self.batches)
+        live, before = self.state.masks, self.local.state
+        masks, account = self.choose(before, importance.mean(self.sums, full_steps), limit)
+        self.watch = self.watch.after_reconfiguration(live.density, masks.density, self.settings)
+        row = (
+            self.passes,
+            steps,
+            full_steps,
+            self.accuracy,
+            self.loss,
+            self.watch.stable,
+            account.gamma,
+            account.lost,
+        )
+        self.told.add(row, live)
+        self.state = before.remask(masks, *schedule.regrowth(self.local.config, 0))
+        self.local.replace_state(self.state)
+        self.rate = self.whole_rate * schedule.pace(masks.density, self.local.config)
+        self._begin_stretch()
 
 
 def _batches(local: Local, turn: int) -> list[Batch]:
