@@ -24,11 +24,19 @@ def test_a_model_of_fewer_weights_takes_larger_steps_where_that_is_asked_for():
     for settings in ({}, {"warmup_rounds": 4}, {"schedule": "cosine"}):
         plain = small_config(training={"learning_rate": 0.2, **settings})
         paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, **settings})
-        for round in (0, 1, 3, 7):
+        for round in (1, 3, 7):
             rate = schedule.learning_rate(round, plain)
             assert schedule.learning_rate(round, plain, 0.04) == rate
             assert schedule.learning_rate(round, paced, 1.0) == rate
             assert schedule.learning_rate(round, paced, 0.04) == pytest.approx(5 * rate)
+
+
+def test_the_pace_may_grow_and_is_none_before_the_first_round():
+    """A sixteenth of the weights and pace 0.5: four times the rate, of which the second of four rounds has the root."""
+    for rounds, factors in ((0, [1, 4, 4, 4, 4, 4]), (4, [1, 2**0.5, 2, 2**1.5, 4, 4])):
+        paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, "pace_rounds": rounds})
+        rates = [schedule.learning_rate(round, paced, 1 / 16) for round in range(6)]
+        assert rates == pytest.approx([0.2 * factor for factor in factors])
 
 
 def test_a_model_of_hardly_any_weights_does_not_leap():

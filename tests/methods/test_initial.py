@@ -193,29 +193,6 @@ def test_a_diverged_one_says_so() -> None:
         handle(order, client, ClientState())
 
 
-@pytest.mark.parametrize(("right", "lost"), [([1, 5, 18, 18, 7, 18], True), ([1, 5, 10, 10, 7, 18], False)])
-def test_one_that_lost_what_it_had_learned_says_so(
-    monkeypatch: pytest.MonkeyPatch, right: list[int], lost: bool
-) -> None:
-    """Of 20 samples a pass; 8 are right by guessing, and who never had more than 10 of them has lost nothing."""
-    config = a_config({"interval": 1, "samples": 20, "max_passes": 6, "fresh": False, "patience": 99})
-    backend, told = type(small_client(config).backend), iter(right)
-    steps = backend.steps
-
-    def watched(self: Any, *given: Any) -> Any:
-        return replace(steps(self, *given), right=next(told), samples=20)
-
-    monkeypatch.setattr(backend, "steps", watched)
-    monkeypatch.setattr("prunefl.methods.initial.start_threshold", lambda *given: 0.4)
-    if not lost:
-        return prune(config) and None
-    said = (
-        r"lost what it had learned: accuracy 0.90, but 0.35 in pass 5, rate 0.1; lower training.learning_rate"
-    )
-    with pytest.raises(ValueError, match=said):
-        prune(config)
-
-
 @pytest.mark.parametrize("samples", [1, 5])
 def test_fewer_samples_than_a_batch_are_one_batch(samples: int) -> None:
     reply, masks = prune(a_config({"samples": samples, "interval": 1, "max_passes": 4}))

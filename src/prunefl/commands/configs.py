@@ -103,6 +103,7 @@ def shortened(config: Config, word: str) -> Config:
             decay_rounds=shorter(training.decay_rounds),
             decay_stairs=shorter(training.decay_stairs),
             warmup_rounds=round(training.warmup_rounds * scale),
+            pace_rounds=round(training.pace_rounds * scale),
         ),
         pruning=replace(
             pruning,

@@ -11,6 +11,7 @@ from prunefl.commands.summary import spoken_bytes, spoken_seconds, summary_table
 from prunefl.config import Config
 from prunefl.config.losses import metric_of
 from prunefl.core.objectives import METRICS
+from prunefl.report.explain import find_lost
 
 Record = dict[str, Any]
 
@@ -31,6 +32,8 @@ class Screen:
         self.at_clients = record.get("evaluation", self.at_clients)
         if record["kind"] == "round":
             self.paces.append(record["wall_seconds"])
+        elif lost := find_lost(record):
+            self.say(lost)
 
     def show_begin(self, cut: str, done: int) -> None:
         """Show what is about to be trained, and how the data is divided among clients."""

@@ -133,8 +133,9 @@ class TrainingSettings:
     batch_size: int = setting(20, "samples in a mini-batch", at_least(1))
     learning_rate: float = setting(0.1, "learning rate of round 0", positive())
     pace: float = setting(
-        0.0, "a model of density d learns at the rate times d^-pace; 0: at the rate", share()
+        0.0, "from round 1 on, a model of density d learns at the rate times d^-pace; 0: at the rate", share()
     )
+    pace_rounds: int = setting(0, "rounds in which pace grows from 0", at_least(0))
     decay: float = setting(1.0, "the rate is multiplied by decay^(r / decay_rounds)", between(0.0, 1.0))
     decay_rounds: int = setting(10000, "see decay", at_least(1))
     decay_stairs: int = setting(1, "rounds for which the rate stays the same", at_least(1))

@@ -16,12 +16,14 @@ def learning_rate(round: int, config: Config, density: float = 1.0) -> float:
     Args:
         density: of the model that is trained: one of few weights bears larger steps (docs/method.md 16).
     """
-    return _rate_of_whole(round, config) * pace(density, config)
+    return _rate_of_whole(round, config) * _pace(round, config, density)
 
 
-def pace(density: float, config: Config) -> float:
-    """Return how many times as large the steps of a model of this density are (docs/method.md 16)."""
-    return float(max(density, SPARSEST) ** -config.training.pace)
+def _pace(round: int, config: Config, density: float) -> float:
+    """Return how many times as large the steps are for the density; before round 1 one client steps alone."""
+    training = config.training
+    reached = min(1.0, round / max(1, training.pace_rounds))
+    return float(max(density, SPARSEST) ** -(training.pace * reached))
 
 
 def _rate_of_whole(round: int, config: Config) -> float:

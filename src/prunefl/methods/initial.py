@@ -32,9 +32,6 @@ WHOLE = ("passes", "steps", "full_steps", "stable")
 
 LIVE = "live."
 
-CLEARLY = 0.25
-"""Of what a guesser gets wrong: a model that was right about so much of it had clearly learned something."""
-
 
 @dataclass(frozen=True)
 class Watch:
@@ -89,7 +86,6 @@ def prune_first(local: Local, choose: Choose) -> Update:
         stage.train(done)
         last = done == settings.max_passes
         if stage.watch.due(settings) or last:
-            stage.check_kept(done)
             stage.reconfigure(limit if last else _on_the_way(limit, stage.state.masks.density, local))
             if stage.watch.stable >= settings.patience and (
                 limit is None or stage.state.masks.density <= limit
@@ -99,19 +95,14 @@ def prune_first(local: Local, choose: Choose) -> Update:
 
 
 class _Stage:
-    """Initial pruning on its way: the model, and what has been seen since its masks were chosen last.
-
-    `best` is the best accuracy of all passes in which the model had clearly learned something, 0 without one.
-    """
+    """Initial pruning on its way: the model, and what has been seen since its masks were chosen last."""
 
     def __init__(self, local: Local, choose: Choose) -> None:
         self.local, self.choose = local, choose
         self.settings, self.window = local.config.initial, local.config.importance.window
-        self.whole_rate = local.rate / schedule.pace(local.received.masks.density, local.config)
-        self.rate = local.rate
         self.state, self.watch, self.told = local.received, Watch(), _Columns()
         self.batches: list[Batch] = []
-        self.accuracy = self.loss = self.first_loss = self.best = self.threshold = 0.0
+        self.accuracy = self.loss = self.first_loss = 0.0
         self._begin_stretch()
 
     def _begin_stretch(self) -> None:
@@ -123,7 +114,7 @@ class _Stage:
         if self.settings.fresh or not self.batches:
             self.batches = _batches(self.local, done - 1)
         collects = self.watch.collects(done - 1, self.settings, self.window)
-        rate = self.rate * min(1.0, done / (self.settings.warmup_passes + 1))
+        rate = self.local.rate * min(1.0, done / (self.settings.warmup_passes + 1))
         trained = replace(self.local, rate=rate).steps(self.batches, Sums(self.sums) if collects else None)
         if not math.isfinite(trained.loss):
             raise PruneFLError(
@@ -139,21 +130,10 @@ class _Stage:
         """See whether it is time to reconfigure."""
         if self.local.classifies:
             # of the pass's own samples: what one pass has most of is not what another has most of
-            self.threshold = start_threshold(self.batches, self.local.classes, self.settings.start_factor)
-            self.watch = self.watch.after_pass(self.accuracy, self.threshold, self.settings)
-            if self.accuracy > self.threshold + CLEARLY * (1 - self.threshold):
-                self.best = max(self.best, self.accuracy)
+            threshold = start_threshold(self.batches, self.local.classes, self.settings.start_factor)
+            self.watch = self.watch.after_pass(self.accuracy, threshold, self.settings)
         else:
             self.watch = self.watch.after_pass_by_loss(self.loss, self.first_loss, self.settings)
-
-    def check_kept(self, done: int) -> None:
-        """Refuse to prune by the gradients of a model that has lost what it had learned."""
-        if self.best and self.accuracy <= self.threshold:
-            raise PruneFLError(
-                f"initial pruning lost what it had learned: accuracy {self.best:.2f}, but {self.accuracy:.2f} in pass "
-                f"{done}, rate {self.rate:g}; lower training.learning_rate or training.pace, or raise "
-                "initial.warmup_passes"
-            )
 
     def reconfigure(self, limit: float | None) -> None:
         """Choose masks by what was collected, and go on under them."""
@@ -174,7 +154,6 @@ class _Stage:
         self.told.add(row, live)
         self.state = before.remask(masks, *schedule.regrowth(self.local.config, 0))
         self.local.replace_state(self.state)
-        self.rate = self.whole_rate * schedule.pace(masks.density, self.local.config)
         self._begin_stretch()
 
 

@@ -56,9 +56,23 @@ def _on_initial(run: RecordedRun) -> list[str]:
     }
     why = reasons.get(str(run.initial.get("ended_by")), "")
     density = 100 * float(run.initial["density"])
+    lost = find_lost(run.initial)
     return [
-        f"Initial pruning left {density:.2f} % of them; it ended after {passes} passes{' ' * bool(why)}{why}."
+        f"Initial pruning left {density:.2f} % of them; it ended after {passes} passes{' ' * bool(why)}{why}.",
+        *([f"{lost}."] if lost else []),
     ]
+
+
+def find_lost(initial: Mapping[str, Any]) -> str:
+    """Return what is to be said of a first stage that ended with less than half the accuracy it had had, or ''."""
+    accuracies = [float(segment.get("accuracy", 0.0)) for segment in initial.get("segments", [])]
+    best, last = max(accuracies, default=0.0), accuracies[-1] if accuracies else 0.0
+    if last >= best / 2:
+        return ""
+    return (
+        f"Initial pruning lost what it had learned: accuracy {best:.0%} on the way, {last:.0%} at its end; lower "
+        "training.learning_rate, or raise initial.warmup_passes"
+    )
 
 
 def _on_last(record: Mapping[str, Any], note: Mapping[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ TASK = ("data", "transforms", "model", "training", "evaluation", "time", "fleet"
 RATE = (
     "training.learning_rate",
     "training.pace",
+    "training.pace_rounds",
     "training.schedule",
     "training.decay",
     "training.decay_rounds",
