@@ -23,7 +23,7 @@ def test_a_model_of_fewer_weights_takes_larger_steps_where_that_is_asked_for():
     """Also while the rate warms up and on a curve: a factor for the model, whatever the round."""
     for settings in ({}, {"warmup_rounds": 4}, {"schedule": "cosine"}):
         plain = small_config(training={"learning_rate": 0.2, **settings})
-        paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, **settings})
+        paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, "pace_rounds": 0, **settings})
         for round in (1, 3, 7):
             rate = schedule.learning_rate(round, plain)
             assert schedule.learning_rate(round, plain, 0.04) == rate
@@ -40,7 +40,7 @@ def test_the_pace_may_grow_and_is_none_before_the_first_round():
 
 
 def test_a_model_of_hardly_any_weights_does_not_leap():
-    paced = small_config(training={"learning_rate": 0.2, "pace": 0.5})
+    paced = small_config(training={"learning_rate": 0.2, "pace": 0.5, "pace_rounds": 0})
     assert schedule.learning_rate(1, paced, 0.0) == schedule.learning_rate(1, paced, 1e-3) < 7
 
 

@@ -43,7 +43,8 @@ def test_one_client_alone_keeps_to_the_rate_that_was_ordered(
     ordered: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However small its model becomes: its steps are noisier than a mean. A method of one's own may order another."""
-    taken = rates_taken(small_config(training={"learning_rate": 0.1, "pace": 0.5}), ordered, monkeypatch)
+    config = small_config(training={"learning_rate": 0.1, "pace": 0.5}, initial={"warmup_passes": 0})
+    taken = rates_taken(config, ordered, monkeypatch)
     assert taken[0][0] == 1.0 > taken[-1][0]
     assert {rate for _, rate in taken} == {ordered}
 
@@ -55,10 +56,19 @@ def test_initial_pruning_may_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2])
 
 
+@pytest.mark.parametrize(("most", "rates"), [(1, [0.2]), (4, [0.1, 0.2, 0.2, 0.2])])
+def test_by_default_initial_pruning_warms_up_for_a_third_of_its_passes(
+    most: int, rates: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config(initial={"max_passes": most})
+    assert [rate for _, rate in rates_taken(config, 0.2, monkeypatch)] == pytest.approx(rates)
+
+
 def test_the_server_orders_the_rate_of_the_model_that_it_sends() -> None:
     network = small_network()
     masks = random_masks(network, 0.2)
-    setup = small_setup(small_federation(), small_config(training={"learning_rate": 0.1, "pace": 0.5}))
+    training = {"learning_rate": 0.1, "pace": 0.5, "pace_rounds": 0}
+    setup = small_setup(small_federation(), small_config(training=training))
     pruned = ServerState(network.first.remask(masks), 3, Memory())
     _, orders = begin_round(setup, pruned)
     assert {order.learning_rate for order in orders.values()} == {0.1 * masks.density**-0.5}

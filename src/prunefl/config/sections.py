@@ -135,7 +135,7 @@ class TrainingSettings:
     pace: float = setting(
         0.0, "from round 1 on, a model of density d learns at the rate times d^-pace; 0: at the rate", share()
     )
-    pace_rounds: int = setting(0, "rounds in which pace grows from 0", at_least(0))
+    pace_rounds: int = setting(20, "rounds in which pace grows from 0", at_least(0))
     decay: float = setting(1.0, "the rate is multiplied by decay^(r / decay_rounds)", between(0.0, 1.0))
     decay_rounds: int = setting(10000, "see decay", at_least(1))
     decay_stairs: int = setting(1, "rounds for which the rate stays the same", at_least(1))
@@ -218,7 +218,9 @@ class InitialSettings:
     tolerance: float = setting(0.1, "a density change below this share counts as stable", share())
     patience: int = setting(5, "stop after so many stable reconfigurations in a row", at_least(1))
     max_passes: int = setting(12, "stop after so many passes at the latest", at_least(1))
-    warmup_passes: int = setting(0, "passes in which the rate grows to learning_rate", at_least(0))
+    warmup_passes: int = setting(
+        -1, "passes in which the rate grows to learning_rate; -1: a third of max_passes", at_least(-1)
+    )
     threads: int = setting(0, "threads that the client computes with meanwhile; 0: run.threads", at_least(0))
     deadline: float = setting(
         86400.0,
@@ -226,6 +228,11 @@ class InitialSettings:
         positive(),
         free="to resume",
     )
+
+    @property
+    def warm_up(self) -> int:
+        """Passes in which the rate grows."""
+        return self.max_passes // 3 if self.warmup_passes < 0 else self.warmup_passes
 
 
 @dataclass(frozen=True)

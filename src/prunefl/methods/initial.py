@@ -114,7 +114,7 @@ class _Stage:
         if self.settings.fresh or not self.batches:
             self.batches = _batches(self.local, done - 1)
         collects = self.watch.collects(done - 1, self.settings, self.window)
-        rate = self.local.rate * min(1.0, done / (self.settings.warmup_passes + 1))
+        rate = self.local.rate * min(1.0, done / (self.settings.warm_up + 1))
         trained = replace(self.local, rate=rate).steps(self.batches, Sums(self.sums) if collects else None)
         if not math.isfinite(trained.loss):
             raise PruneFLError(

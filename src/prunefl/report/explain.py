@@ -71,7 +71,7 @@ def find_lost(initial: Mapping[str, Any]) -> str:
         return ""
     return (
         f"Initial pruning lost what it had learned: accuracy {best:.0%} on the way, {last:.0%} at its end; lower "
-        "training.learning_rate, or raise initial.warmup_passes"
+        "training.learning_rate"
     )
 
 
