@@ -27,7 +27,14 @@ EVERY_THIRD = {"interval": 3, "tolerance": 0.0, "patience": 99}
 
 
 def a_config(initial: dict[str, object], **sections: dict[str, object]) -> Config:
-    usual = {"samples": 40, "interval": 3, "start_factor": 1.5, "patience": 2, "max_passes": 40, "warmup_passes": 0}
+    usual = {
+        "samples": 40,
+        "interval": 3,
+        "start_factor": 1.5,
+        "patience": 2,
+        "max_passes": 40,
+        "warmup_passes": 0,
+    }
     return small_config(initial={**usual, **initial}, **sections)
 
 

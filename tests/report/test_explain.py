@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from prunefl.commands.main import app
-from prunefl.report.explain import explained, history_table, layers_table, sentences
+from prunefl.commands.progress import Lines
+from prunefl.report.explain import explained, find_lost, history_table, layers_table, sentences
 from prunefl.report.runs import RecordedRun, read_run
 from prunefl.report.write import write_report
 from prunefl.runs.api import train
@@ -87,3 +89,23 @@ def test_a_run_that_never_chose_is_refused_in_one_line(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, ["explain", str(folder)])
         assert refused.exit_code != 0
         assert rule in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "lost"),
+    [([0.1, 0.7, 0.34], True), ([0.1, 0.7, 0.36], False), ([0.1], False), ([0.0, 0.0], False), ([], False)],
+)
+def test_a_first_stage_that_lost_what_it_had_learned_is_told_of(accuracies: list[float], lost: bool) -> None:
+    said = find_lost({"segments": [{"accuracy": accuracy} for accuracy in accuracies]})
+    assert said.startswith("Initial pruning lost what it had learned: accuracy 70% on the way, 34%") == lost
+    assert bool(said) == lost
+
+
+def test_who_looks_on_is_told_of_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Lines(small_config(), Console())
+    total = {"seconds": 1.0, "wall_seconds": 1.0, "bytes_up": 1, "bytes_down": 1}
+    record = {"kind": "initial", "density": 0.1, "total": total}
+    screen.show({**record, "segments": [{"accuracy": 0.5}, {"accuracy": 0.4}]})
+    assert "lost" not in capsys.readouterr().err
+    screen.show({**record, "segments": [{"accuracy": 0.5}, {"accuracy": 0.1}]})
+    assert "accuracy 50% on the way, 10% at its end; lower training.learning_rate" in capsys.readouterr().err
