@@ -39,7 +39,8 @@ RECORDED = {
 
 SMALL = [
     *("run.rounds=4", "run.eval_every=2", "training.local_steps=1", "training.batch_size=4"),
-    *("pruning.interval=2", "initial.samples=8", "initial.max_passes=2", "initial.interval=1"),
+    *("pruning.interval=2", "initial.samples=8", "initial.interval=1"),
+    *("initial.max_passes=2", "initial.warmup_passes=0"),
 ]
 TRAINS = ("run", "compare")
 
