@@ -37,7 +37,7 @@ BASE: dict[str, Any] = {
     "model": {"name": "lenet300100"},
     "training": {"learning_rate": 0.05},
     "pruning": {"interval": 15, "fraction": 0.3, "half_life": 10_000},
-    "initial": {"interval": 10, "max_passes": 80},
+    "initial": {"interval": 10, "max_passes": 80, "fresh": False, "warmup_passes": 0},
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
